@@ -1,4 +1,4 @@
-"""`name=value` on the command line. Apart from the other options, which know the client: `serve` starts faster."""
+"""`name=value` on the command line. Separate from `options.py`, which imports the client: so `serve` starts faster."""
 
 import click
 
@@ -9,7 +9,7 @@ class Assignment(click.ParamType[tuple[str, str]]):
     name = "name=value"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Split at the first equals sign; fails as wrong usage where there is none."""
+        """Split at the first equals sign; wrong usage if there is none."""
         name, equals, text = str(value).partition("=")
         if not equals or not name:
             self.fail(f"{value!r} is not NAME=VALUE", param, ctx)

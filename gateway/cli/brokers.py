@@ -20,10 +20,10 @@ def serve_brokers(
     arguments: Sequence[str],
     ready_line: Callable[[str, str], str],
 ) -> None:
-    """Run the nodes until a signal; `ready_line(bootstrap, place)` is printed when all of them serve.
+    """Run the nodes until a signal; prints `ready_line(bootstrap, place)` when all of them serve.
 
-    Their clients' ports are that of `listen` and those above it, their controllers' the next ones; their metrics' ports
-    are that of `metrics` and those above it. Each line that a node logs has its id. Raises CliError.
+    The ports for clients are that of `listen` and the following ones, those of the controllers come after them; the
+    ports for metrics are that of `metrics` and the following ones. Log lines have the node's id. Raises CliError.
     """
     host, port = listen
     if port == 0 or port + brokers + voters_of(brokers) > 65536:
@@ -47,7 +47,7 @@ def serve_brokers(
 
 
 def _of_node(node_id: int, metrics: tuple[str, int] | None) -> list[str]:
-    """The options that differ from node to node."""
+    """The options that are different for each node."""
     own = ["--log-node", str(node_id)]
     return own if metrics is None else [*own, "--metrics", f"{metrics[0]}:{metrics[1] + node_id - 1}"]
 

@@ -1,6 +1,6 @@
-"""The one door to kafka-python: imported at first use, given types, opened and closed in a `with`.
+"""The only module that imports kafka-python: at its first use, with types, and clients that a `with` block closes.
 
-Everything here works against any Kafka. kafka-python is untyped; the protocols below name what the commands use of it.
+Everything here works with any Kafka. kafka-python has no types; the protocols below declare what the commands use.
 """
 
 # ruff: noqa: ANN401, D102 - kafka-python has no types, and its own documentation describes its methods
@@ -33,14 +33,14 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndTimestamp(Protocol):
-    """An answer of ListOffsets; `offset` is -1 where no record fits."""
+    """An answer of ListOffsets; `offset` is -1 if no record matches."""
 
     @property
     def offset(self) -> int: ...
 
 
 class CommittedOffset(Protocol):
-    """A group's committed offset; -1 where there is none."""
+    """A group's committed offset; -1 if there is none."""
 
     @property
     def offset(self) -> int: ...
@@ -68,7 +68,7 @@ class Record(Protocol):
 
 
 class SentRecord(Protocol):
-    """The acknowledgement to come of one record."""
+    """The pending acknowledgement of one sent record."""
 
     is_done: bool
 
@@ -76,7 +76,7 @@ class SentRecord(Protocol):
 
 
 class Admin(Protocol):
-    """What the commands use of `KafkaAdminClient`."""
+    """The methods that the commands use of `KafkaAdminClient`."""
 
     def describe_cluster(self) -> dict[str, Any]: ...
     def describe_topics(self, topics: Sequence[str] | None = None) -> list[dict[str, Any]]: ...
@@ -133,7 +133,7 @@ class Admin(Protocol):
 
 
 class Consumer(Protocol):
-    """What the commands use of `KafkaConsumer`."""
+    """The methods that the commands use of `KafkaConsumer`."""
 
     def partitions_for_topic(self, topic: str) -> set[int] | None: ...
     def assign(self, partitions: Sequence[TopicPartition]) -> None: ...
@@ -155,7 +155,7 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """What the commands use of `KafkaProducer`."""
+    """The methods that the commands use of `KafkaProducer`."""
 
     def partitions_for(self, topic: str) -> set[int]: ...
     def send(
@@ -174,7 +174,7 @@ class Producer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which cluster a command speaks to: comma-separated `host:port`s, a time limit, and raw kafka-python settings."""
+    """The cluster that a command connects to: comma-separated `host:port`s, a time limit, settings for kafka-python."""
 
     bootstrap: str
     timeout_ms: int = 15_000
@@ -182,7 +182,7 @@ class Target:
 
 
 def library() -> Any:
-    """The `kafka` package, imported now if it was not yet."""
+    """The `kafka` package, imported at the first call."""
     with warnings.catch_warnings():
         # kafka-python 3.0 reads its schemas through an importlib call that Python 3.11 deprecates
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -191,19 +191,20 @@ def library() -> Any:
 
 
 def topic_partition(topic: str, partition: int) -> TopicPartition:
-    """kafka-python's own tuple, which its clients insist on."""
+    """kafka-python's own tuple, which its clients require."""
     return library().TopicPartition(topic, partition)
 
 
 OWN_TIMEOUT = "Request timed out after"
-"""The message of a timeout in kafka-python itself, unlike that of a broker's REQUEST_TIMED_OUT."""
+"""How the message of kafka-python's own timeout begins; a broker's REQUEST_TIMED_OUT has another message."""
 
 
 @contextmanager
 def open_admin(target: Target) -> Generator[Admin]:
-    """An admin client on `target`, each of whose requests is answered within `target.timeout_ms`.
+    """An admin client on `target`.
 
-    Raises `UnreachableError` where no broker answers, and in the block `CliError` when an answer does not come in time.
+    Raises `UnreachableError` if no broker answers. In the block, a request that is not answered within
+    `target.timeout_ms` becomes a `CliError`.
     """
     admin = _construct(library().KafkaAdminClient, target, {"request_timeout_ms": target.timeout_ms})
     try:
@@ -219,7 +220,7 @@ def open_admin(target: Target) -> Generator[Admin]:
 
 @contextmanager
 def open_consumer(target: Target, **settings: Any) -> Generator[Consumer]:
-    """A consumer on `target`, which never creates topics and commits only on request."""
+    """A consumer on `target` that never creates topics, and commits only when `commit` is called."""
     fixed = {"enable_auto_commit": False, "allow_auto_create_topics": False, "metrics_enabled": False}
     consumer = _construct(library().KafkaConsumer, target, {**fixed, **settings})
     try:
@@ -230,7 +231,7 @@ def open_consumer(target: Target, **settings: Any) -> Generator[Consumer]:
 
 @contextmanager
 def open_producer(target: Target, **settings: Any) -> Generator[Producer]:
-    """A producer on `target`; leaving the block waits for what was sent, an error in the block does not."""
+    """A producer on `target`. Leaving the block waits until all records are sent, unless an error leaves it."""
     fixed = {"metrics_enabled": False, "max_block_ms": target.timeout_ms}
     producer = _construct(library().KafkaProducer, target, {**fixed, **settings})
     try:
@@ -242,9 +243,9 @@ def open_producer(target: Target, **settings: Any) -> Generator[Producer]:
 
 
 def retrying(target: Target, call: Callable[[], T]) -> T:
-    """Call until it succeeds, fails for good, or `target.timeout_ms` have passed with retriable errors only.
+    """Call until the call succeeds, fails with a permanent error, or `target.timeout_ms` have passed.
 
-    A coordinator that is loading or being elected answers with retriable errors for a moment.
+    A coordinator that is loading or being elected answers with retriable errors for a short time.
     """
     errors = importlib.import_module("kafka.errors")
     deadline = time.monotonic() + target.timeout_ms / 1000
@@ -258,13 +259,13 @@ def retrying(target: Target, call: Callable[[], T]) -> T:
 
 
 def send(admin: Admin, request: Any) -> Any:
-    """Send a message that kafka-python has no method for to any broker; its response."""
+    """Send a request that kafka-python has no method for to any broker; returns the response."""
     manager = cast("Any", admin)._manager  # noqa: SLF001 - it has no public way to send one
     return manager.run(manager.send, request)
 
 
 def _is_permanent(error: Any) -> bool:
-    # kafka-python calls a missing topic retriable, since metadata may lag; a command must report it at once
+    # kafka-python treats a missing topic as retriable, since metadata may lag; a command must report it at once
     return getattr(error, "errno", None) == 3
 
 
@@ -281,25 +282,25 @@ def _construct(client: Callable[..., Any], target: Target, settings: Mapping[str
 
 
 def _check_properties(defaults: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
-    # kafka-python takes any text for a number and fails later, and connects in the clear for an unknown protocol.
+    # kafka-python accepts any text as a number and fails later, and connects without TLS for an unknown protocol.
     for name, value in properties.items():
         dotted, default = name.replace("_", "."), defaults.get(name)
         if isinstance(default, bool) and not isinstance(value, bool):
             raise CliError(f"-X {dotted} is true or false, not {value!r}")
-        if isinstance(default, int) and not isinstance(value, int) and name != "acks":  # which may be `all`
+        if isinstance(default, int) and not isinstance(value, int) and name != "acks":  # acks may also be `all`
             raise CliError(f"-X {dotted} is a number, not {value!r}")
     if (protocol := properties.get("security_protocol", PROTOCOLS[0])) not in PROTOCOLS:
         raise CliError(f"-X security.protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
 
 
 def silent_broker(target: Target) -> UnreachableError:
-    """The error of a cluster that takes connections and does not answer in time."""
+    """The error for a cluster that accepts connections and does not answer in time."""
     seconds = target.timeout_ms / 1000
     return UnreachableError(f"{target.bootstrap} did not answer as a Kafka broker within {seconds:g} s")
 
 
 def check_reachable(target: Target) -> None:
-    """Raise `UnreachableError` where no address takes a connection; client libraries would try until time is out."""
+    """Raise `UnreachableError` if no address accepts a connection; client libraries would retry until their timeout."""
     if {"proxy_url", "socks5_proxy"} & set(target.properties):
         return
     failures = [failure for address in target.bootstrap.split(",") if (failure := _connect_failure(target, address))]

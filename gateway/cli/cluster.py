@@ -24,18 +24,18 @@ _throttle = click.option(
     "--throttle",
     type=click.IntRange(1, INT64_MAX),
     metavar="BYTES",
-    help="Copy at most so many bytes a second from and to each broker.",
+    help="Copy at most this many bytes a second from and to each broker.",
 )
 _topics = click.argument("topics", metavar="[TOPIC]...", type=TopicName(), nargs=-1)
 
 
 class BrokerIds(click.ParamType[tuple[int, ...]]):
-    """`1,2,3`, converted to the numbers."""
+    """`1,2,3`, converted to a tuple of numbers."""
 
     name = "ids"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Split at the commas; fails as wrong usage."""
+        """Split at the commas; wrong usage if that does not give different numbers."""
         parts = [part.strip() for part in str(value).split(",")]
         if not all(part.isdecimal() and int(part) <= INT32_MAX for part in parts) or len(set(parts)) < len(parts):
             self.fail(f"{value!r} is not a list of broker ids such as 1,2,3", param, ctx)
@@ -51,7 +51,7 @@ def cluster() -> None:
 @json_option
 @connection_options
 def describe(target: Target, *, as_json: bool) -> None:
-    """Print the brokers with what they hold, the controllers, what is out of sync, and what is being moved."""
+    """Print brokers with their replicas, controllers, partitions out of sync, and reassignments under way."""
     with open_admin(target) as admin:
         state = _state(admin, target)
     if as_json:
@@ -114,7 +114,7 @@ def _broker_row(broker: Mapping[str, Any], partitions: Sequence[Mapping[str, Any
 )
 @connection_options
 def elect(target: Target, *, topics: Sequence[str], unclean: bool) -> None:
-    """Let the preferred replica of each partition lead; of all topics unless some are named."""
+    """Elect the preferred replica of each partition as leader; of all topics unless some are named."""
     kind = UNCLEAN if unclean else PREFERRED
     with open_admin(target) as admin:
         held = _held(admin, target, topics)
@@ -131,7 +131,7 @@ def elect(target: Target, *, topics: Sequence[str], unclean: bool) -> None:
     ]
     codes: list[int] = [part.error_code for result in results for part in result.partition_result]
     elected = codes.count(0)
-    note(f"{counted(elected, 'leader')} elected, {len(held) - elected - len(refused)} led as wanted already")
+    note(f"{counted(elected, 'leader')} elected, {len(held) - elected - len(refused)} were leaders already")
     if refused:
         raise CliError("\n".join(refused))
 
@@ -142,7 +142,7 @@ def elect(target: Target, *, topics: Sequence[str], unclean: bool) -> None:
 )
 @_topics
 @click.option("--brokers", type=BrokerIds(), metavar="IDS", help="Spread the replicas evenly over these, as 1,2,3.")
-@click.option("--cancel", is_flag=True, help="Give up what is under way instead: the replicas stay as they were.")
+@click.option("--cancel", is_flag=True, help="Cancel the reassignments under way: the replicas stay as they were.")
 @_throttle
 @_no_wait
 @connection_options
@@ -155,7 +155,7 @@ def reassign(
     throttle: int | None,
     no_wait: bool,
 ) -> None:
-    """Move the partitions of topics, of all unless some are named, to other brokers."""
+    """Move the partitions of topics to other brokers; of all topics unless some are named."""
     if (brokers is None) is not cancel:
         raise click.UsageError("give either --brokers or --cancel")
     if cancel and throttle is not None:
@@ -177,7 +177,7 @@ def reassign(
 @_no_wait
 @connection_options
 def add(target: Target, *, brokers: Sequence[int], throttle: int | None, no_wait: bool) -> None:
-    """Give brokers that have joined their share of replicas and leaders."""
+    """Move an even share of replicas and leaders to brokers that have joined."""
     with open_admin(target) as admin:
         known = _brokers(admin, target)
         _check_known(brokers, known)
@@ -213,7 +213,7 @@ def drain(target: Target, *, brokers: Sequence[int], throttle: int | None, no_wa
 @click.argument("nodes", metavar="ID...", type=click.IntRange(0, INT32_MAX), nargs=-1, required=True)
 @connection_options
 def remove(target: Target, *, nodes: Sequence[int]) -> None:
-    """Forget nodes that were drained and stopped: as brokers and as voters."""
+    """Unregister nodes that were drained and stopped: as brokers, and as voters of the metadata quorum."""
     with open_admin(target) as admin:
         found = retrying(target, admin.describe_cluster)
         topics = retrying(target, admin.describe_topics)
@@ -231,7 +231,7 @@ def _planned(plan: Callable[[], dict[Partition, list[int]]]) -> dict[Partition, 
 
 
 def _brokers(admin: Admin, target: Target) -> dict[int, str | None]:
-    """The racks of the brokers that serve."""
+    """The racks of the brokers that are not fenced, by broker id."""
     found = retrying(target, admin.describe_cluster)
     return {broker["broker_id"]: broker.get("rack") for broker in found["brokers"] if serves(broker)}
 

@@ -1,4 +1,4 @@
-"""`odradek completion`: print the script by which a shell completes commands, options, their values, and topics."""
+"""`odradek completion`: print the script that completes commands, options, their values, and topics in a shell."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ Example:
 @click.command("completion", epilog=EPILOG)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print a script that makes a shell complete `odradek`.
+    """Print the script that adds completion of `odradek` to a shell.
 
-    Names of topics come from the broker at --bootstrap or ODRADEK_BOOTSTRAP, where one answers within a second.
+    Names of topics come from the broker at --bootstrap or ODRADEK_BOOTSTRAP, if it answers within a second.
     """
     from odradek.gateway.cli.main import cli
 
     kind: Any = get_completion_class(shell)
-    # not the method of bash's own class, which starts a bash to see which version it is
+    # ShellComplete's method, since that of the class for bash starts a bash to find its version
     click.echo(ShellComplete.source(kind(cli, {}, "odradek", VARIABLE)))

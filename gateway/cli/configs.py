@@ -1,4 +1,4 @@
-"""`odradek configs`: list the settings there are; describe and alter those of topics, brokers, groups and quotas."""
+"""`odradek configs`: list all settings; describe and alter those of topics, brokers, groups and client metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -29,7 +29,7 @@ Examples:
 
 @click.group(epilog=EPILOG)
 def configs() -> None:
-    """List the settings there are, describe and alter those of topics, brokers and groups."""
+    """List all settings, describe and alter those of topics, brokers and groups."""
 
 
 @configs.command("list", epilog="\b\nExample:\n  odradek configs list --scope broker --without-effect")
@@ -38,7 +38,7 @@ def configs() -> None:
 @click.option("--markdown", is_flag=True, help="Print the page docs/settings.md.")
 @json_option
 def list_settings(*, scope: str | None, idle: bool, markdown: bool, as_json: bool) -> None:
-    """Print every setting that this version of Odradek knows, without asking a broker."""
+    """Print every setting of this version of Odradek; needs no broker."""
     from odradek.gateway.cli.settings_list import ACTS, page, rows
 
     if markdown:
@@ -57,7 +57,7 @@ def list_settings(*, scope: str | None, idle: bool, markdown: bool, as_json: boo
 @configs.command("describe", epilog="\b\nExample:\n  odradek configs describe broker 1 --all --json")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("names", metavar="NAME...", type=Text(), nargs=-1, required=True)
-@click.option("--all", "everything", is_flag=True, help="Show settings that have their default value too.")
+@click.option("--all", "everything", is_flag=True, help="Also show settings that have their default value.")
 @json_option
 @connection_options
 def describe(target: Target, *, kind: str, names: Sequence[str], everything: bool, as_json: bool) -> None:
@@ -65,7 +65,7 @@ def describe(target: Target, *, kind: str, names: Sequence[str], everything: boo
     with open_admin(target) as admin:
         resources = _resources(target, admin, kind, names)
         if kind == "topic":
-            describe_existing(target, admin, names)  # kafka-python says nothing of a topic that is missing
+            describe_existing(target, admin, names)  # kafka-python reports no error for a missing topic
         answers = retrying(target, lambda: admin.describe_configs(resources, config_filter="all"))
     found = answers.get(_wire_name(kind), {})
     shown = [_described(kind, name, found.get(_resource_name(kind, name), {}), everything) for name in names]
@@ -77,7 +77,7 @@ def describe(target: Target, *, kind: str, names: Sequence[str], everything: boo
 
 
 def _described(kind: str, name: str, settings: Mapping[str, Mapping[str, Any]], everything: bool) -> dict[str, Any]:
-    """What is set for just this resource, as kafka-configs shows it, or `everything`."""
+    """The settings set for this resource only, as kafka-configs shows them, or all of them with `everything`."""
     own = "DYNAMIC_DEFAULT_BROKER_CONFIG" if name == ALL_BROKERS else f"DYNAMIC_{_wire_name(kind).upper()}_CONFIG"
     return {
         "kind": kind,
@@ -111,7 +111,7 @@ def _show(described: Mapping[str, Any]) -> None:
 )
 @click.option("--append", "appended", type=Assignment(), multiple=True, help="Add to a list. Repeatable.")
 @click.option("--subtract", "subtracted", type=Assignment(), multiple=True, help="Take out of a list. Repeatable.")
-@click.option("--dry-run", is_flag=True, help="Let the broker check, but change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate the change in the broker, but change nothing.")
 @connection_options
 def alter(
     target: Target,
@@ -151,7 +151,7 @@ def _alter(
     changes: Mapping[str, tuple[str, str | None]],
     dry_run: bool,
 ) -> str | None:
-    """Alter one resource; the text of its failure, None when it is done."""
+    """Alter one resource; returns the text of the error, or None if there was none."""
     resource.configs = changes
     outcome = admin.alter_configs([resource], raise_on_unknown=False, validate_only=dry_run)
     text, name = outcome[_wire_name(kind)][resource.name], resource.name or ALL_BROKERS
@@ -170,7 +170,7 @@ def _resource_name(kind: str, name: str) -> str:
 
 
 class _AllBrokers(str):
-    """The empty name, which stands for all brokers; kafka-python asks its `int` which broker to send a request to."""
+    """The empty name, which means all brokers. kafka-python calls `int` on a name to find the broker to send to."""
 
     node_id: int
 
@@ -179,7 +179,7 @@ class _AllBrokers(str):
 
 
 def _resources(target: Target, admin: Admin, kind: str, names: Sequence[str]) -> list[Any]:
-    """kafka-python's resources of these names; raises `CliError` for a broker that is not in the cluster."""
+    """kafka-python's resources with these names; raises `CliError` for a broker that is not in the cluster."""
     if kind != "broker":
         return [library().admin.ConfigResource(_wire_name(kind), name) for name in names]
     brokers = [str(broker["broker_id"]) for broker in retrying(target, admin.describe_cluster)["brokers"]]

@@ -1,4 +1,4 @@
-"""`odradek consume`: print the records of a topic of any Kafka, up to the present end or for as long as they come."""
+"""`odradek consume`: print the records of a topic of any Kafka, up to the current end, or also new ones."""
 
 import sys
 import time
@@ -48,10 +48,10 @@ Examples:
     "-g",
     "--group",
     type=Text(),
-    help="Join this group: share partitions with its other members, go on from and commit its "
-    "offsets. --from then only says where to start without committed offsets.",
+    help="Join this group: share partitions with its other members, start at and commit its "
+    "offsets. --from is then used only for partitions without a committed offset.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Wait for more instead of stopping at the end.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for new records instead of stopping at the end.")
 @click.option("-n", "--max-messages", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("-o", "--format", "layout", default="value", show_default=True, metavar="FORMAT", help=FORMAT_HELP)
 @click.option(
@@ -76,10 +76,11 @@ def consume(
     isolation: str,
     client: str,
 ) -> None:
-    """Print a topic's records; without --follow, those that are there now.
+    """Print a topic's records; without --follow, up to the current end.
 
-    With --group, what was printed is committed every auto.commit.interval.ms (5000), whenever no more records come, and
-    at the end, also at that by Ctrl-C or SIGTERM; what a closed pipe did not take is not.
+    With --group, the offsets of printed records are committed every auto.commit.interval.ms (5000), whenever no more
+    records arrive, and at the end, also by Ctrl-C or SIGTERM. When stdout is a pipe that is closed, nothing more is
+    committed.
     """
     where = _parsed(start, group, chosen, layout)
     commit_every_ms = _commit_interval_ms(target)
@@ -118,7 +119,7 @@ def _commit_interval_ms(target: Target) -> int:
 
 
 def _progress(topic: str, *, follow: bool) -> AbstractContextManager[Meter]:
-    # Records on a terminal are progress enough.
+    # Records on a terminal show the progress themselves.
     return meter(f"from {topic}", None, shown=not follow and not sys.stdout.isatty())
 
 
@@ -143,7 +144,7 @@ class PartitionReading:
 
 
 class GroupReading:
-    """Reads as a member of a group and commits what was printed: at intervals, when idle, and before it gives it up."""
+    """Reads as a group member; commits offsets of printed records at intervals, when idle, and before revocation."""
 
     def __init__(self, reader: Reader, topic: str, commit_every_ms: int) -> None:
         self.reader = reader
@@ -153,21 +154,21 @@ class GroupReading:
         reader.subscribe(topic, self)
 
     def printed(self, partition: TopicPartition, next_offset: int) -> None:
-        """Remember that everything below `next_offset` is on stdout."""
+        """Record that everything below `next_offset` has been printed."""
         self._printed[partition] = next_offset
 
     def commit_if_due(self, *, idle: bool) -> None:
-        """Commit where the interval has passed, or where there is nothing else to do."""
+        """Commit if the interval has passed, or if `idle`."""
         if self._printed and (idle or time.monotonic() - self._committed_at_s >= self._commit_every_s):
             self.commit()
 
     def commit(self) -> None:
-        """Commit what was printed; where the group has gone on, the partitions' new owners print it again."""
+        """Commit the printed offsets. After a rebalance, the new owners of partitions print their records again."""
         owned = self.reader.assignment()
         self._commit({tp: offset for tp, offset in self._printed.items() if tp in owned})
 
     def forget(self) -> None:
-        """Drop the printed offsets, so that they are not committed, not even when leaving the group."""
+        """Discard the printed offsets, so that they are not committed, not even when leaving the group."""
         self._printed.clear()
 
     def revoked(self) -> Mapping[TopicPartition, int]:
@@ -199,7 +200,7 @@ Reading = PartitionReading | GroupReading
 
 
 class Pump:
-    """Moves records from the reader to stdout until the ends, the limit, or a signal."""
+    """Copies records from the reader to stdout until the end offsets, the limit, or a signal."""
 
     def __init__(self, reading: Reading, sink: Sink, write: Formatter, stop: Stop) -> None:
         self._reading = reading
@@ -208,9 +209,9 @@ class Pump:
         self._stop = stop
 
     def run(self, ends: Mapping[TopicPartition, int] | None) -> None:
-        """Consume, and commit the offsets of what was printed. After a signal, raises the error for it.
+        """Consume, and commit the offsets of printed records. After a signal, raises the error for it.
 
-        When the reader of the pipe ends, nothing more is committed: how much it has read is unknown.
+        When the process that reads the pipe ends, nothing more is committed: how much it has read is unknown.
         """
         try:
             self._move(ends)
@@ -233,9 +234,9 @@ class Pump:
     def _print(
         self, partition: TopicPartition, records: Sequence[Any], ends: Mapping[TopicPartition, int] | None
     ) -> bool:
-        """Whether all of it was printed, which is not so after a signal while the reader of the pipe is slow."""
+        """Returns True if all records were printed; False after a signal while stdout, a pipe, was full."""
         offset = self._reading.reader.access.offset
-        if ends is not None and offset(records[-1]) >= ends[partition]:  # came after the start: not asked for
+        if ends is not None and offset(records[-1]) >= ends[partition]:  # appended since the start
             records = [record for record in records if offset(record) < ends[partition]]
         count = self._sink.write(self._format(records)) if records else 0
         if count:

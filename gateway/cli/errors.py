@@ -1,4 +1,4 @@
-"""How a command ends: its exit codes, and the one place where foreign errors become one clear line on stderr."""
+"""Exit codes of commands, and the one place where errors of client libraries become one line on stderr."""
 
 import re
 import signal
@@ -28,7 +28,7 @@ _QUOTED_MESSAGE = r"error_message=(?P<quote>['\"])(?P<message>.*?)(?P=quote)[,)]
 
 
 class CliError(click.ClickException):
-    """The command failed for a reason the user can act on; ends the process with exit code 1."""
+    """The command failed for a reason that the user can act on; ends the process with exit code 1."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the one line on stderr."""
@@ -42,27 +42,27 @@ class UnreachableError(CliError):
 
 
 class InterruptedCommandError(CliError):
-    """Ctrl-C came, and the command has finished what was under way; ends the process with exit code 130."""
+    """Ctrl-C was pressed, and the command has finished what it was doing; ends the process with exit code 130."""
 
     exit_code = INTERRUPTED
 
 
 class TerminatedCommandError(CliError):
-    """The same for SIGTERM; ends the process with exit code 143."""
+    """As `InterruptedCommandError`, for SIGTERM; ends the process with exit code 143."""
 
     exit_code = TERMINATED
 
 
 def ended_by(number: int, done: str = "") -> CliError:
-    """The error of a command that the signal `number` has ended; `done` says what it had done by then."""
-    kind, word = (
+    """The error of a command that the signal `number` has ended; `done` describes what it had done by then."""
+    kind, reason = (
         (TerminatedCommandError, "terminated") if number == signal.SIGTERM else (InterruptedCommandError, "interrupted")
     )
-    return kind(f"{word}; {done}" if done else word)
+    return kind(f"{reason}; {done}" if done else reason)
 
 
 def broker_error_text(code: int, message: str | None = None) -> str:
-    """Say what a Kafka error code means: its name, and the broker's own message or else the name's description."""
+    """A Kafka error code as text: its name, and `message`, the broker's own, or else the description of the code."""
     try:
         error = ErrorCode(code)
     except ValueError:
@@ -71,7 +71,7 @@ def broker_error_text(code: int, message: str | None = None) -> str:
 
 
 def client_error_text(text: str) -> str:
-    """The same for what kafka-python made of an error code: `[Error 40] SomeError: message`, or a bare class name."""
+    """As `broker_error_text`, for kafka-python's text: `[Error 40] SomeError: message`, or only a class name."""
     errors = cast("Any", sys.modules["kafka.errors"])
     if match := re.fullmatch(_CLIENT_ERROR, text, re.DOTALL):
         return broker_error_text(int(match["code"]), match["message"])
@@ -79,7 +79,7 @@ def client_error_text(text: str) -> str:
 
 
 def confluent_error_text(error: Any) -> str:  # noqa: ANN401 - older versions have no types
-    """The same for a `confluent_kafka.KafkaError`, whose codes below 0 are the library's own."""
+    """As `broker_error_text`, for a `confluent_kafka.KafkaError`, whose codes below 0 are the library's own."""
     return broker_error_text(error.code()) if error.code() >= 0 else str(error.str())
 
 
@@ -90,7 +90,7 @@ def response_message(text: str) -> str | None:
 
 
 def explained(error: Exception) -> CliError | None:
-    """The command error that says what `error` means, or None where `error` is our own bug and deserves a traceback."""
+    """The command error that describes `error`; None if `error` is our own bug, which should show its traceback."""
     errors = cast("Any", sys.modules.get("kafka.errors"))
     if errors is not None and isinstance(error, errors.KafkaError):
         return _explained_kafka_error(errors, error)

@@ -13,7 +13,7 @@ from odradek.gateway.cli.output import emit_json, note, table
 
 
 class UpgradeType(IntEnum):
-    """What an update means to do, numbered as in Kafka's protocol."""
+    """The kind of an update, with its number in Kafka's protocol."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -21,19 +21,19 @@ class UpgradeType(IntEnum):
 
 
 class Level(click.ParamType[tuple[str, int]]):
-    """`NAME=LEVEL`, converted to the pair."""
+    """`NAME=LEVEL`, converted to a pair."""
 
     name = "name=level"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Split at the equals sign; fails as wrong usage."""
+        """Split at the equals sign; wrong usage if the level is not a number."""
         name, _, level = str(value).partition("=")
         if not name or not level.strip().isdecimal() or int(level) > INT16_MAX:
             self.fail(f"{value!r} is not NAME=LEVEL", param, ctx)
         return name.strip(), int(level)
 
 
-_dry_run = click.option("--dry-run", is_flag=True, help="Let the broker check, but change nothing.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Validate the change in the broker, but change nothing.")
 _unsafe = click.option("--unsafe", is_flag=True, help="Even if metadata may be lost.")
 
 
@@ -46,7 +46,7 @@ def features() -> None:
 @json_option
 @connection_options
 def describe(target: Target, *, as_json: bool) -> None:
-    """Print each feature's lowest and highest supported level, and the level in force."""
+    """Print each feature's lowest and highest supported level, and its finalized level."""
     with open_admin(target) as admin:
         found = retrying(target, admin.describe_features)
     rows = [_row(name, feature) for name, feature in sorted(found.items())]
@@ -57,7 +57,7 @@ def describe(target: Target, *, as_json: bool) -> None:
 
 
 def _row(name: str, feature: dict[str, Any]) -> dict[str, Any]:
-    """Level 0 is that of a feature that is not in force."""
+    """One feature as a row; a feature that is not finalized has level 0."""
     lowest, highest = feature.get("supported", (None, None))
     _, level = feature.get("finalized", (0, 0))
     return {
@@ -71,7 +71,7 @@ def _row(name: str, feature: dict[str, Any]) -> dict[str, Any]:
 
 @features.command("upgrade", epilog="\b\nExample:\n  odradek features upgrade group.version=1 --dry-run")
 @click.argument("levels", metavar="NAME=LEVEL...", type=Level(), nargs=-1)
-@click.option("--feature", "more", type=Level(), multiple=True, help="The same, as kafka-features wants it.")
+@click.option("--feature", "more", type=Level(), multiple=True, help="The same as an option, as in kafka-features.")
 @_dry_run
 @connection_options
 def upgrade(
@@ -83,7 +83,7 @@ def upgrade(
 
 @features.command("downgrade", epilog="\b\nExample:\n  odradek features downgrade transaction.version=1")
 @click.argument("levels", metavar="NAME=LEVEL...", type=Level(), nargs=-1)
-@click.option("--feature", "more", type=Level(), multiple=True, help="The same, as kafka-features wants it.")
+@click.option("--feature", "more", type=Level(), multiple=True, help="The same as an option, as in kafka-features.")
 @_unsafe
 @_dry_run
 @connection_options
@@ -97,12 +97,12 @@ def downgrade(
 
 @features.command("disable", epilog="\b\nExample:\n  odradek features disable group.version")
 @click.argument("names", metavar="NAME...", type=Text(), nargs=-1)
-@click.option("--feature", "more", type=Text(), multiple=True, help="The same, as kafka-features wants it.")
+@click.option("--feature", "more", type=Text(), multiple=True, help="The same as an option, as in kafka-features.")
 @_unsafe
 @_dry_run
 @connection_options
 def disable(target: Target, *, names: Sequence[str], more: Sequence[str], unsafe: bool, dry_run: bool) -> None:
-    """Take features out of force: the same as lowering them to 0."""
+    """Disable features: the same as lowering them to level 0."""
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
     _update(target, [(name, 0) for name in (*names, *more)], kind, dry_run=dry_run)
 

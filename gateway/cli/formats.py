@@ -1,4 +1,4 @@
-"""How a record becomes bytes on stdout, and a line of JSON becomes a record again."""
+"""Formats of records: from records to bytes on stdout, and from a line of JSON to a record."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ from typing import Any, cast
 from odradek.gateway.cli.clients.interface import Access, Outgoing
 
 Formatter = Callable[[Sequence[Any]], list[bytes]]
-"""Records of a client to the bytes that each becomes. A column at a time: a call for each field of each is slow."""
+"""Converts a client's records to bytes, one field of all records at a time: a call for each field of each is slow."""
 
 Column = Callable[[Sequence[Any]], Iterable[bytes]]
 
@@ -30,7 +30,7 @@ _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
 def check_layout(layout: str) -> None:
-    """Raises ValueError for a template without a field, and for fields and escapes that there are not."""
+    """Raise ValueError for a template without a field, and for unknown fields and escapes."""
     template = _TEMPLATES.get(layout, layout)
     if layout in _NAMES:
         return
@@ -44,7 +44,7 @@ def check_layout(layout: str) -> None:
 
 
 def formatter(layout: str, access: Access) -> Formatter:
-    """The formatter of that name or template, which `check_layout` has accepted."""
+    """The formatter for a name or template that `check_layout` has accepted."""
     if layout == "value":
         return lambda records: [b"null\n" if value is None else value + b"\n" for value in map(access.value, records)]
     if layout == "json":
@@ -122,7 +122,7 @@ def _as_json(name: str, value: bytes | None) -> dict[str, str | None]:
 
 
 def parse_json_record(line: bytes) -> Outgoing:
-    """Read what the `json` format writes; topic, partition and offset are ignored. Raises ValueError."""
+    """Parse a line of the `json` format; topic, partition and offset are ignored. Raises ValueError."""
     parsed: Any = json.loads(line)
     if not isinstance(parsed, dict):
         raise ValueError("a JSON object is wanted")  # noqa: TRY004 - one exception type for bad lines

@@ -1,4 +1,4 @@
-"""`odradek groups delete-offsets`: let a group forget where it was in topics that it no longer reads."""
+"""`odradek groups delete-offsets`: delete a group's committed offsets of topics that it no longer reads."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def delete_offsets(target: Target, *, group: str, choices: Sequence[tuple[str, t
 def _partitions(
     target: Target, admin: Admin, group: str, choices: Sequence[tuple[str, tuple[int, ...]]]
 ) -> list[TopicPartition]:
-    """The partitions that were named, and where a topic alone was named those that the group has offsets of."""
+    """The partitions that were named; for a topic named without partitions, those that the group has offsets of."""
     committed = retrying(target, lambda: admin.list_group_offsets(group))[group]
     chosen: list[TopicPartition] = []
     for topic, indexes in choices:

@@ -1,4 +1,4 @@
-"""`odradek groups reset-offsets`: plan first, move only with --execute, as Kafka's own tool does."""
+"""`odradek groups reset-offsets`: prints the plan, and changes offsets only with --execute, as Kafka's own tool."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class TopicChoice(click.ParamType[tuple[str, tuple[int, ...]]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, tuple[int, ...]]:
-        """Split at the colon; fails as wrong usage."""
+        """Split at the colon; wrong usage if the value has another form."""
         name, colon, partitions = str(value).partition(":")
         indexes = partitions.split(",") if colon else []
         if not is_topic_name(name) or not all(part.isdecimal() and int(part) <= INT32_MAX for part in indexes):
@@ -58,17 +58,19 @@ class TopicChoice(click.ParamType[tuple[str, tuple[int, ...]]]):
 @click.command("reset-offsets", epilog=EPILOG)
 @click.argument("group", type=Text())
 @click.option("-t", "--topic", "choices", type=TopicChoice(), multiple=True, help="A topic to reset. Repeatable.")
-@click.option("--all-topics", is_flag=True, help="Every topic the group has offsets for.")
+@click.option("--all-topics", is_flag=True, help="All topics that the group has offsets of.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To the committed offset, held within what still exists.")
+@click.option("--to-current", is_flag=True, help="To the committed offset, moved into the range of existing offsets.")
 @click.option("--to-offset", type=click.IntRange(0, INT64_MAX), help="To this offset.")
 @click.option("--to-datetime", type=Moment(), help="To the first record at or after this time.")
 @click.option("--by-duration", type=Duration(negative=True), help="To the first record of the last PT1H, P1D, ...")
-@click.option("--shift-by", type=click.IntRange(-INT64_MAX, INT64_MAX), help="By this many records, negative for back.")
+@click.option(
+    "--shift-by", type=click.IntRange(-INT64_MAX, INT64_MAX), help="By this number of offsets; negative moves back."
+)
 @click.option("--from-file", "to_offsets", type=OffsetFile(), help="To the TOPIC,PARTITION,OFFSET lines of a file.")
 @click.option("--export", is_flag=True, help="Print the plan as such lines.")
-@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--execute", is_flag=True, help="Change the offsets.")
 @click.option("--dry-run", is_flag=True, help="Only print the plan [the default].")
 @json_option
 @connection_options

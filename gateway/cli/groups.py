@@ -63,14 +63,14 @@ def list_groups(target: Target, *, states: Sequence[str], types: Sequence[str], 
 
 @groups.command("describe", epilog="\b\nExample:\n  odradek groups describe readers --json")
 @click.argument("names", metavar="GROUP...", type=Text(), nargs=-1)
-@click.option("--all-groups", is_flag=True, help="Every group there is.")
+@click.option("--all-groups", is_flag=True, help="All groups.")
 @click.option("--state", "parts", flag_value="state", multiple=True, help="Only state and lag, in one line.")
 @click.option("--members", "parts", flag_value="members", multiple=True, help="Only the members.")
 @click.option("--offsets", "parts", flag_value="offsets", multiple=True, help="Only the offsets.")
 @json_option
 @connection_options
 def describe(target: Target, *, names: Sequence[str], all_groups: bool, parts: Sequence[str], as_json: bool) -> None:
-    """Show a group's state, its members, and how far each partition lags behind."""
+    """Show a group's state, its members, and the lag of each partition."""
     with open_admin(target) as admin:
         descriptions = [_describe(target, admin, name) for name in _chosen(target, admin, names, all_groups)]
     if as_json:
@@ -82,7 +82,7 @@ def describe(target: Target, *, names: Sequence[str], all_groups: bool, parts: S
 
 @groups.command("delete", epilog="\b\nExample:\n  odradek groups delete readers")
 @click.argument("names", metavar="GROUP...", type=Text(), nargs=-1)
-@click.option("--all-groups", is_flag=True, help="Every group there is.")
+@click.option("--all-groups", is_flag=True, help="All groups.")
 @connection_options
 def delete(target: Target, *, names: Sequence[str], all_groups: bool) -> None:
     """Delete groups without members, and their offsets."""
@@ -127,13 +127,13 @@ def _describe(target: Target, admin: Admin, name: str) -> dict[str, Any]:
 
 
 def _state_of_other_kind(target: Target, admin: Admin, name: str) -> str | None:
-    """The state of a group of the consumer protocol, whose members the client library cannot ask for."""
+    """The state of a group of the consumer protocol (KIP-848), which kafka-python cannot describe."""
     listed = retrying(target, admin.list_groups)
     return next((group["group_state"] for group in listed if group["group_id"] == name), None)
 
 
 def _end_offsets(target: Target, admin: Admin, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
-    # A group may hold offsets of topics that are gone and of partitions without a leader; of those no end is known.
+    # A group may have offsets of deleted topics and of partitions without a leader, whose end offset is not known.
     names = sorted({tp.topic for tp in wanted})
     described = retrying(target, lambda: admin.describe_topics(names)) if names else []
     asked = dict.fromkeys([tp for tp in led_partitions(described) if tp in wanted], library().OffsetSpec.LATEST)
@@ -142,7 +142,7 @@ def _end_offsets(target: Target, admin: Admin, wanted: set[TopicPartition]) -> d
 
 def _assigned(member: Mapping[str, Any]) -> list[TopicPartition]:
     assignment: Any = member["member_assignment"]
-    if not isinstance(assignment, dict):  # empty while the group rebalances, opaque in other protocols
+    if not isinstance(assignment, dict):  # empty while the group rebalances, bytes in other protocols
         return []
     topics = cast("list[dict[str, Any]]", assignment["assigned_partitions"])
     return [topic_partition(each["topic"], index) for each in topics for index in sorted(each["partitions"])]

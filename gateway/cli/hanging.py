@@ -9,7 +9,7 @@ from odradek.gateway.cli.output import note
 from odradek.gateway.cli.topics import describe_existing, led_partitions
 
 Choice = tuple[str, tuple[int, ...]]
-"""A topic and the partitions meant; none stands for all of them."""
+"""A topic and the indexes of its selected partitions; no indexes means all of them."""
 
 
 class OpenTransaction(NamedTuple):
@@ -23,10 +23,9 @@ class OpenTransaction(NamedTuple):
 
 
 def named_partitions(target: Target, admin: Admin, places: Sequence[Choice]) -> list[TopicPartition]:
-    """Every partition meant, of all topics where none is named. Raises CliError for one that is not there.
+    """The selected partitions; all of all topics if `places` is empty. Raises CliError for one that does not exist.
 
-    Of partitions without a leader nothing can be learned: one that is named is an error, others are left out with a
-    note.
+    Partitions without a leader cannot be described: one that is named raises CliError, others are left out with a note.
     """
     if places:
         described = describe_existing(target, admin, sorted({topic for topic, _ in places}))
@@ -51,7 +50,7 @@ def named_partitions(target: Target, admin: Admin, places: Sequence[Choice]) -> 
 def open_producers(
     target: Target, admin: Admin, partitions: Sequence[TopicPartition]
 ) -> list[tuple[TopicPartition, OpenTransaction]]:
-    """Every open transaction in these partitions."""
+    """All open transactions in these partitions."""
     described = retrying(target, lambda: admin.describe_producers(partitions))
     return [(place, _opened(each)) for place in sorted(described) for each in described[place].active_producers
             if each.current_transaction_start_offset >= 0]  # fmt: skip
@@ -70,7 +69,7 @@ def _opened(producer: Any) -> OpenTransaction:  # noqa: ANN401 - kafka-python's 
 def find_hanging(
     target: Target, admin: Admin, places: Sequence[Choice], written_before_ms: int
 ) -> list[tuple[TopicPartition, OpenTransaction]]:
-    """The open transactions without a write since then of which no coordinator knows."""
+    """The open transactions without a write since `written_before_ms` that no coordinator has."""
     opened = open_producers(target, admin, named_partitions(target, admin, places))
     idle = [(place, one) for place, one in opened if one.last_write_ms < written_before_ms]
     if not idle:

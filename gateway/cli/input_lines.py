@@ -1,4 +1,4 @@
-"""Stdin as `produce` reads it: as many whole lines as have come; neither a slow writer nor a large file waits."""
+"""Reads stdin for `produce`: all complete lines that are there, at once, so that few lines do not wait for more."""
 
 import select
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ class _Source(Protocol):
 
 
 def read_lines(stream: BinaryIO, max_line_bytes: int, stop: Stop) -> Iterator[tuple[int, list[bytes]]]:
-    """The number of the first line, from 1 on, and lines without their ends, until the stream or a signal ends it.
+    """Yield lines without line ends, with the number of the first (from 1), until the stream ends or a signal comes.
 
-    Raises `CliError` for a line longer than `max_line_bytes`, after the lines before it.
+    Raises `CliError` for a line longer than `max_line_bytes`, after yielding the lines before it.
     """
     number = 1
     for data in _whole_lines(stream, max_line_bytes, stop):
@@ -32,7 +32,7 @@ def read_lines(stream: BinaryIO, max_line_bytes: int, stop: Stop) -> Iterator[tu
 
 
 def _whole_lines(stream: BinaryIO, max_line_bytes: int, stop: Stop) -> Iterator[bytes]:
-    """What comes, cut at line ends; a line that goes on for too long is given up with."""
+    """Yield the input in pieces that end at line ends; returns early in a line that is too long."""
     parts: list[bytes] = []
     size_bytes = 0
     while size_bytes <= max_line_bytes + 1 and (data := _next(stream, stop)):
@@ -47,7 +47,7 @@ def _whole_lines(stream: BinaryIO, max_line_bytes: int, stop: Stop) -> Iterator[
 
 
 def _next(stream: BinaryIO, stop: Stop) -> bytes:
-    """What has come, waiting for something; empty at the end and after a signal."""
+    """The available input; waits until there is some. Empty at the end of the stream and after a signal."""
     if stop.descriptor is not None and (descriptor := descriptor_of(stream)) is not None:
         watched = select.poll()
         watched.register(descriptor, select.POLLIN)

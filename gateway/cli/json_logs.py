@@ -1,8 +1,8 @@
 """Log records as JSON, one object a line, for programs that collect logs.
 
-A record's `name=value` parts become fields of the object, with their types; those at the end of a message, where they
-nearly always stand, are left out of its text: `closing connection peer=%s cause=%s` has the message
-`closing connection`. A traceback is the field `exception`.
+The `name=value` parts of a message become fields of the object and keep their types. Those at the end of a message, as
+nearly all are, are removed from its text: `closing connection peer=%s cause=%s` has the message `closing connection`. A
+traceback becomes the field `exception`.
 """
 
 import json
@@ -25,7 +25,7 @@ class JsonFormatter(logging.Formatter):
         self._constants = constants or {}
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """The line, without a line end."""
         origin = {"time": utc(record.created), "level": record.levelname, **self._constants, "logger": record.name}
         document = origin | _parsed(record)
         if record.exc_info:
@@ -36,7 +36,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def line(document: Mapping[str, object]) -> str:
-    """A JSON object on one line; what JSON has no form for is written as its text."""
+    """A JSON object on one line; values of types that JSON does not have are written as text."""
     return json.dumps(document, ensure_ascii=False, default=str)
 
 
@@ -47,7 +47,7 @@ def utc(seconds: float) -> str:
 
 
 def _parsed(record: logging.LogRecord) -> dict[str, object]:
-    """The message and the fields. A message that is not a format with positional values has no fields."""
+    """The message and the fields. A message that is not a format string with positional values has no fields."""
     values, template = record.args, record.msg
     if not values or not isinstance(values, tuple) or not isinstance(template, str):
         return {"message": record.getMessage()}
@@ -70,7 +70,7 @@ def _names(template: str) -> Iterator[str | None]:
 
 
 def _message(template: str, values: tuple[object, ...]) -> str:
-    """The text without the fields at its end."""
+    """The text of the message without the fields at its end."""
     end = _AT_END.search(template)
     if end is None:
         return template % values

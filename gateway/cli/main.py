@@ -10,7 +10,7 @@ import click
 from odradek.gateway.cli.errors import EXIT_CODES, INTERRUPTED, READER_GONE, CliError, explained
 
 VERSION: Final = "0.1.0"
-"""As in pyproject.toml. Reading it from the installed distribution takes a twentieth of a broker's start."""
+"""The version in pyproject.toml. Reading it from the installed distribution would take 5% of a broker's start time."""
 
 COMMANDS = {
     "serve": "Run a broker.",
@@ -19,24 +19,24 @@ COMMANDS = {
     "consume": "Print a topic's records.",
     "configs": "List, describe and alter settings.",
     "groups": "List, describe and delete consumer groups, reset their offsets.",
-    "transactions": "List and describe transactions, find and end those that hang.",
+    "transactions": "List and describe transactions, find and abort hanging ones.",
     "sql": "Query topics with SQL, beside a broker or without one.",
     "pipeline": "Turn topics into tables and tables into topics, with Spark.",
     "mirror": "Copy topics from one Kafka to another, each record once.",
-    "recover": "Make a lost metadata log again; adopt or delete stray logs.",
+    "recover": "Rebuild a lost metadata log; adopt or delete stray logs.",
     "cluster": "Describe the cluster, elect leaders, move replicas.",
-    "simulate": "Simulate clusters under faults, each repeated by its seed.",
+    "simulate": "Simulate clusters under faults; a seed repeats its run.",
     "features": "Show the levels of the cluster's features, raise and lower them.",
-    "completion": "Print the script that makes a shell complete all this.",
+    "completion": "Print the script for shell completion.",
 }
-"""Each command, which its module is named after, and its summary."""
+"""The commands and their summaries. The module of a command has the command's name."""
 
 ELSEWHERE = {
     "pipeline": "odradek.pipeline.cli.pipeline",
     "mirror": "odradek.pipeline.cli.mirror",
     "simulate": "odradek.gateway.testing.simulation.command",
 }
-"""The modules of commands in layers above this package, which may not be imported here: they are loaded by name."""
+"""The modules of commands in layers above this package. They must not be imported here, so they are loaded by name."""
 
 EPILOG = f"""\
 \b
@@ -53,18 +53,18 @@ Exit codes:
 
 
 class OdradekGroup(click.Group):
-    """The root: finds commands lazily and turns foreign errors into one line and an exit code."""
+    """The root group: imports commands at first use, and turns libraries' errors into one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names in the order in which a new user needs them."""
+        """The names, in the order in which a new user needs the commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module and take the command of the same name."""
+        """Import the command's module and return the command of the same name."""
         if cmd_name not in COMMANDS:
             return None
-        home = ELSEWHERE.get(cmd_name, f"odradek.gateway.cli.{cmd_name}")
-        command: Any = getattr(importlib.import_module(home), cmd_name)
+        module = ELSEWHERE.get(cmd_name, f"odradek.gateway.cli.{cmd_name}")
+        command: Any = getattr(importlib.import_module(module), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -73,7 +73,7 @@ class OdradekGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; map errors the user can act on, let our own bugs show their traceback."""
+        """Run the command. Errors that the user can act on become one line and an exit code; our bugs, a traceback."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -92,7 +92,7 @@ class OdradekGroup(click.Group):
 
 
 def _forget_stdout() -> None:
-    # The interpreter flushes stdout once more at exit and would complain about the broken pipe.
+    # The interpreter flushes stdout once more at exit, and would report the broken pipe again.
     if sys.stdout is sys.__stdout__:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -106,7 +106,9 @@ def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> 
 @click.group(
     cls=OdradekGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Print it.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Print the version."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log what the Kafka client does, on stderr.")
 def cli(*, verbose: bool) -> None:
     """Odradek: the Kafka you pip install, and tools that work with any Kafka."""

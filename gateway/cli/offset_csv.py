@@ -1,4 +1,4 @@
-"""Offsets as lines of `topic,partition,offset`, the form in which kafka-consumer-groups exports and reads them."""
+"""Offsets as lines of `topic,partition,offset`, the format in which kafka-consumer-groups exports and reads them."""
 
 import csv
 from collections.abc import Iterable
@@ -11,14 +11,14 @@ from odradek.gateway.cli.errors import CliError
 
 
 class OffsetFile(click.ParamType[dict[TopicPartition, int]]):
-    """A file of such lines (`-` for stdin), converted to the offset by partition."""
+    """A file of such lines (`-` for stdin), converted to a dictionary of offsets by partition."""
 
     name = "file"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> dict[TopicPartition, int]:
-        """Read it all; fails as wrong usage where there is no such file or a line is none."""
+        """Read the whole file; wrong usage if it does not exist or a line is malformed."""
         if isinstance(value, dict):
             return value  # pyright: ignore[reportUnknownVariableType]
         try:
@@ -29,7 +29,7 @@ class OffsetFile(click.ParamType[dict[TopicPartition, int]]):
 
 
 def read_offsets(stream: Iterable[str]) -> dict[TopicPartition, int]:
-    """The offset by partition. Raises ValueError naming the first line that is none."""
+    """The offsets by partition. Raises ValueError naming the first malformed line."""
     offsets: dict[TopicPartition, int] = {}
     for number, row in enumerate(csv.reader(stream), start=1):
         if not row:
@@ -49,7 +49,7 @@ def _natural(text: str) -> int:
 
 
 def write_offsets(stream: TextIO, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
-    """One line for each partition. Raises CliError for none, for a file of nothing is of no use."""
+    """Write one line for each partition. Raises CliError if there are none, since an empty file would be useless."""
     rows = [(partition.topic, partition.partition, offset) for partition, offset in offsets]
     if not rows:
         raise CliError("there is no offset to export")

@@ -1,7 +1,7 @@
-"""Where `odradek groups reset-offsets` would put a group: plain decisions over offsets, no I/O.
+"""The new offsets of `odradek groups reset-offsets`: pure functions, no I/O.
 
-The meanings are those of Kafka's kafka-consumer-groups: every result is held within the partition's bounds, a time
-after the last record means the end, a shift counts from the committed offset.
+The rules are those of Kafka's kafka-consumer-groups: a result outside the partition's bounds is moved to the nearer
+bound, a time after the last record means the end, a shift is relative to the committed offset.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from odradek.gateway.cli.errors import CliError
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the user asked for; exactly one field is set."""
+    """The position that the user requested; exactly one field is set."""
 
     to_earliest: bool = False
     to_latest: bool = False
@@ -26,7 +26,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is known of one partition: its bounds, the committed offset, and the first offset at the goal's time."""
+    """The state of one partition: bounds, the committed offset, and the first offset at or after the goal's time."""
 
     start_offset: int
     end_offset: int
@@ -36,7 +36,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One partition's move; `committed` is None where the group had no offset there."""
+    """The change for one partition; `committed` is None if the group had no offset."""
 
     partition: TopicPartition
     committed: int | None
@@ -44,7 +44,7 @@ class Step:
 
 
 def plan(goal: Goal, situations: Mapping[TopicPartition, Situation]) -> list[Step]:
-    """One step for every partition; raises `CliError` where a goal needs a committed offset that is not there."""
+    """One step for every partition; raises `CliError` if the goal needs a committed offset and there is none."""
     return [
         Step(partition, situation.committed, _held(_wanted(goal, partition, situation), situation))
         for partition, situation in sorted(situations.items())

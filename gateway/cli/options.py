@@ -1,6 +1,6 @@
-"""Options that several commands share, and the types of their values."""
+"""Options of several commands, and the types of their values."""
 
-# ruff: noqa: ANN401 - `connection_options` passes on whatever a command takes
+# ruff: noqa: ANN401 - `connection_options` passes on any arguments of a command
 
 import functools
 import math
@@ -33,19 +33,19 @@ class Text(click.ParamType[str]):
     name = "text"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text itself; fails as wrong usage where it is empty."""
+        """The text itself; wrong usage if it is empty."""
         if not str(value):
             self.fail("it must not be empty", param, ctx)
         return str(value)
 
 
 class TopicName(click.ParamType[str]):
-    """The name of a topic by Kafka's rules."""
+    """A topic's name that Kafka accepts."""
 
     name = "topic"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself; fails as wrong usage where no topic can have it."""
+        """The name itself; wrong usage if no topic can have it."""
         if not is_topic_name(str(value)):
             self.fail(
                 f"{value!r} is not a topic's name: up to {LONGEST_TOPIC_NAME} letters, digits, '.', '_' and '-', but "
@@ -56,7 +56,7 @@ class TopicName(click.ParamType[str]):
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The topics of a broker that answers at once; none where it does not."""
+        """The topics of the broker; none if it does not answer within a second."""
         target = Target(ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP, COMPLETION_TIMEOUT_MS)
         try:
             with open_admin(target) as admin:
@@ -67,7 +67,7 @@ class TopicName(click.ParamType[str]):
 
 
 def is_topic_name(text: str) -> bool:
-    """Whether Kafka allows a topic of that name."""
+    """True if Kafka allows a topic with that name."""
     return re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}", text) is not None and text not in {".", ".."}
 
 
@@ -80,7 +80,7 @@ class OneOf(click.ParamType[str]):
         self._names = names
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Find the name; fails as wrong usage, naming all there are."""
+        """Find the name; the error for an unknown one lists all names."""
         found = next((name for name in self._names if name.lower() == str(value).lower()), None)
         if found is None:
             self.fail(f"{value!r} is not one of {', '.join(self._names)}", param, ctx)
@@ -88,19 +88,19 @@ class OneOf(click.ParamType[str]):
 
 
 def finite(_ctx: click.Context, param: click.Parameter, value: float) -> float:
-    """The value; wrong usage where it is infinite or not a number, which a range lets pass."""
+    """The value; wrong usage if it is infinite or not a number, which `FloatRange` accepts."""
     if not math.isfinite(value):
         raise click.BadParameter(f"{value!r} is not a number of seconds", param=param)
     return value
 
 
 class Moment(click.ParamType[int]):
-    """A point in time, as ISO 8601 (UTC unless it names an offset) or milliseconds since the epoch; converted to ms."""
+    """A point in time in ISO 8601 (UTC unless it has an offset), converted to milliseconds since the epoch."""
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Convert to milliseconds since the epoch; fails as wrong usage."""
+        """Convert to milliseconds since the epoch; wrong usage if the value is not a time."""
         if isinstance(value, int):
             return value
         try:
@@ -110,7 +110,7 @@ class Moment(click.ParamType[int]):
 
 
 class Duration(click.ParamType[int]):
-    """An ISO 8601 duration of days and less, such as PT1H30M; converted to milliseconds."""
+    """An ISO 8601 duration in days, hours, minutes and seconds, such as PT1H30M; converted to milliseconds."""
 
     name = "duration"
 
@@ -118,7 +118,7 @@ class Duration(click.ParamType[int]):
         self._negative = negative
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Convert to milliseconds; fails as wrong usage."""
+        """Convert to milliseconds; wrong usage if the value is not a duration, or is negative and must not be."""
         if isinstance(value, int):
             return value
         try:
@@ -131,13 +131,13 @@ class Duration(click.ParamType[int]):
 
 
 def parse_moment_ms(text: str) -> int:
-    """Milliseconds since the epoch of an ISO 8601 time, which is UTC where it names no offset, as in Kafka's tools."""
+    """An ISO 8601 time in milliseconds since the epoch; UTC if it has no offset, as in Kafka's tools."""
     moment = datetime.fromisoformat(text)
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of a `PnDTnHnMnS` duration; raises ValueError."""
+    """A `PnDTnHnMnS` duration in milliseconds; raises ValueError."""
     match = _DURATION.fullmatch(text.upper())
     parts = {name: float(part) for name, part in match.groupdict().items() if part and name != "sign"} if match else {}
     if match is None or not parts:
@@ -150,7 +150,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def property_value(text: str) -> str | int | bool:
-    """A kafka-python setting's value: a number or a boolean where the text is one."""
+    """The value of a kafka-python setting: a number or boolean if the text is one, else the text."""
     if text.lower() in {"true", "false"}:
         return text.lower() == "true"
     return int(text) if re.fullmatch(r"-?\d+", text) else text
@@ -164,7 +164,7 @@ def connection_options(command: F) -> F:
         *args: Any, bootstrap: str, timeout: float, properties: tuple[tuple[str, str], ...], **options: Any
     ) -> Any:
         for address in bootstrap.split(","):
-            split_address(address)  # wrong usage, whatever is reachable
+            split_address(address)  # reports wrong usage before any broker is tried
         settings = {name.replace(".", "_"): property_value(text) for name, text in properties}
         return command(*args, target=Target(bootstrap, int(timeout * 1000), settings), **options)
 
@@ -183,7 +183,7 @@ bootstrap_option = click.option(
     default=DEFAULT_BOOTSTRAP,
     show_default=True,
     show_envvar=True,
-    help="Brokers to ask first; any Kafka will do.",
+    help="Brokers to connect to first, of any Kafka cluster.",
 )
 _CONNECTION_OPTIONS = (
     bootstrap_option,
@@ -194,7 +194,7 @@ _CONNECTION_OPTIONS = (
         callback=finite,
         default=15.0,
         show_default=True,
-        help="How long to try to reach the cluster, and how long an answer to an administrative command may take.",
+        help="The time limit for connecting to the cluster, and for the answer to an administrative command.",
     ),
     click.option(
         "-X",
@@ -208,7 +208,7 @@ _CONNECTION_OPTIONS = (
 
 
 def state_option(names: Sequence[str], what: str, example: str) -> Callable[[F], F]:
-    """Add --state, which a command receives as `states`: the states, of all `names`, of what it lists."""
+    """Add --state, which a command receives as `states`: a selection of `names`, to filter the listed `what`."""
     return click.option(
         "--state",
         "states",

@@ -1,4 +1,4 @@
-"""What commands print: plain columns, JSON, notes on stderr. Colours and progress only on a terminal."""
+"""Output of commands: plain columns, JSON, notes on stderr. Colours and progress only on a terminal."""
 
 import json
 import os
@@ -11,17 +11,17 @@ import click
 
 
 def heading(text: str) -> str:
-    """`text` in bold where stdout is a terminal that shows colours."""
+    """`text`, in bold if stdout is a terminal that shows colours."""
     return click.style(text, bold=True) if wants_colour(sys.stdout) else text
 
 
 def wants_colour(stream: IO[str]) -> bool:
-    """Whether to colour what goes to `stream`: a terminal, and neither NO_COLOR set nor TERM=dumb."""
+    """True if output to `stream` is coloured: it is a terminal, and neither NO_COLOR is set nor TERM=dumb."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def descriptor_of(stream: BinaryIO) -> int | None:
-    """The operating system's number of a stream, None for one in memory."""
+    """The file descriptor of a stream; None for one in memory."""
     try:
         return stream.fileno()
     except OSError:
@@ -29,7 +29,7 @@ def descriptor_of(stream: BinaryIO) -> int | None:
 
 
 def note(text: str) -> None:
-    """Print one line on stderr, where it does not mix with the output for pipes."""
+    """Print one line on stderr, so that it does not mix with output that is piped."""
     click.echo(text, err=True)
 
 
@@ -44,7 +44,7 @@ def emit_json(value: object) -> None:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print aligned columns; numbers stand on the right."""
+    """Print aligned columns, numbers aligned on the right."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in [list(headers), *cells]) for column in range(len(headers))]
     numeric = [
@@ -69,10 +69,10 @@ def _text(cell: object) -> str:
 
 
 class Meter(Protocol):
-    """Receives how far long work has come."""
+    """Receives the progress of long work."""
 
     def advance(self, records: int, size_bytes: int) -> None:
-        """Count what was done since the last call."""
+        """Add what was done since the last call."""
         ...
 
 
@@ -83,9 +83,9 @@ class _SilentMeter:
 
 @contextmanager
 def meter(label: str, total: int | None, *, of_bytes: bool = False, shown: bool = True) -> Generator[Meter]:
-    """A progress line with count and rate on stderr, if that is a terminal and `shown` is true.
+    """A progress line with count and rate on stderr, if stderr is a terminal and `shown` is true.
 
-    `total` counts records, or bytes with `of_bytes`; None where it is not known.
+    `total` counts records, or bytes with `of_bytes`; None if it is not known.
     """
     if not shown or not sys.stderr.isatty():
         yield _SilentMeter()

@@ -1,4 +1,4 @@
-"""Where `odradek consume` starts and ends: the meaning of --from, and offsets of partitions. No output here."""
+"""Start and end of `odradek consume`: the meaning of --from, and the offsets of partitions. Prints nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ FROM_HELP = (
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A start position; of the fields at most one is set, none means the first record."""
+    """A start position. At most one field is set; if none is, it is the first record."""
 
     latest: bool = False
     offset: int | None = None
@@ -25,17 +25,17 @@ class Start:
 
     @property
     def is_end(self) -> bool:
-        """Whether it is the first record, or the end."""
+        """True if it is the first record or the end."""
         return self in {Start(), Start(latest=True)}
 
     @property
     def reset_policy(self) -> str:
-        """Kafka's `auto.offset.reset` for a start that is either end."""
+        """Kafka's `auto.offset.reset` for a start for which `is_end` is true."""
         return "latest" if self.latest else "earliest"
 
 
 def parse_start(text: str) -> Start:
-    """Read --from; raises ValueError."""
+    """Parse the value of --from; raises ValueError."""
     if text in {"earliest", "beginning"}:
         return Start()
     if text in {"latest", "end"}:
@@ -49,7 +49,7 @@ def parse_start(text: str) -> Start:
 
 
 def find_partitions(reader: Reader, topic: str, chosen: Sequence[int]) -> list[TopicPartition]:
-    """The chosen partitions of a topic, or all; raises `CliError` where the topic or one of them does not exist."""
+    """The chosen partitions of a topic, or all; raises `CliError` if the topic or one of them does not exist."""
     existing = set(reader.partitions_of(topic))
     if not existing:
         raise CliError(f"topic {topic!r} does not exist")
@@ -59,7 +59,7 @@ def find_partitions(reader: Reader, topic: str, chosen: Sequence[int]) -> list[T
 
 
 def start_offsets(reader: Reader, partitions: Sequence[TopicPartition], start: Start) -> dict[TopicPartition, int]:
-    """The first offset to read of each partition, held within what the partition has."""
+    """The first offset to read of each partition, within the partition's bounds."""
     first, end = reader.first_offsets(partitions), reader.end_offsets(partitions)
     if start.time_ms is not None:
         times = reader.offsets_at(partitions, max(start.time_ms, 0))

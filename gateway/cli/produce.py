@@ -1,4 +1,4 @@
-"""`odradek produce`: stream the lines of stdin into a topic of any Kafka, in bounded memory."""
+"""`odradek produce`: send the lines of stdin to a topic of any Kafka, with bounded memory."""
 
 import os
 import stat
@@ -50,7 +50,7 @@ class Style:
 @click.argument("topic", type=TopicName())
 @click.option("-k", "--key", help="The key of every record.")
 @click.option("-K", "--key-separator", type=Text(), help="Each line is a key, this text, and a value.")
-@click.option("--null-value", metavar="TEXT", help="A value of this text becomes a null, a tombstone.")
+@click.option("--null-value", metavar="TEXT", help="Send a null value, a tombstone, for values that equal this text.")
 @click.option(
     "-H", "--header", "headers", type=Assignment(), multiple=True, help="A header of every record. Repeatable."
 )
@@ -60,7 +60,7 @@ class Style:
     type=click.Choice(["lines", "json"]),
     default="lines",
     show_default=True,
-    help="What stdin holds; `json` is what `consume --format json` prints.",
+    help="The format of stdin; `json` is what `consume --format json` prints.",
 )
 @click.option("-p", "--partition", type=click.IntRange(0, INT32_MAX), help="Send all to this partition.")
 @codec_option
@@ -69,7 +69,7 @@ class Style:
     type=click.Choice(["0", "1", "all"]),
     default="all",
     show_default=True,
-    help="Who must have a record before it counts as sent.",
+    help="Which replicas must have a record before it is acknowledged.",
 )
 @click.option(
     "--max-record-bytes",
@@ -132,13 +132,13 @@ def _encoded(text: str | None) -> bytes | None:
 def _size_bytes(stream: BinaryIO) -> int | None:
     try:
         status = os.fstat(stream.fileno())
-    except (OSError, ValueError):  # not a file of the operating system's
+    except (OSError, ValueError):  # a stream in memory
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def records_of(lines: Sequence[bytes], number: int, style: Style) -> Iterable[OutgoingTuple]:
-    """The record of each line, the first of which has this number; raises `CliError` when it comes to a bad one."""
+    """The record of each line, the first of which is line `number`; raises `CliError` at a malformed line."""
     if style.as_json or style.key_separator is not None or style.null_value is not None:
         return _parsed(lines, number, style)
     return zip(lines, repeat(style.key), repeat(style.headers), repeat(None))
@@ -164,7 +164,7 @@ def _parse_line(style: Style, line: bytes) -> Outgoing:
 
 
 class Sending:
-    """Hands lines to the sender and counts them."""
+    """Sends lines and counts them."""
 
     def __init__(self, sender: Sender, progress: Meter) -> None:
         self._sender = sender
@@ -184,7 +184,7 @@ class Sending:
             self._sender.settle()
 
     def summary(self, topic: str) -> str:
-        """A line with the number of acknowledged records and their rate."""
+        """A line with the number, bytes and rate of acknowledged records; waits until all are acknowledged."""
         acknowledged = self._sender.settle()
         seconds = max(time.monotonic() - self._started_s, 1e-9)
         return (

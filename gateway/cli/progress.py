@@ -1,4 +1,4 @@
-"""The progress line of long work, drawn by rich on stderr. Import this only where one is to be seen."""
+"""The progress line of long work, drawn by rich on stderr. Imported only where it is needed: importing rich is slow."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ FORGET_AFTER_S = 10.0
 
 
 class RichMeter:
-    """Feeds one rich task with records done and their rate."""
+    """Updates one rich task with the number of records and their rate."""
 
     def __init__(self, progress: Progress, task: TaskID, *, of_bytes: bool) -> None:
         self._progress = progress
@@ -21,7 +21,7 @@ class RichMeter:
         self._records = 0
 
     def advance(self, records: int, size_bytes: int) -> None:
-        """Count `records` and `size_bytes` more; cheap enough for once a poll, not for once a record."""
+        """Add `records` and `size_bytes`; cheap enough to call once a poll, not once a record."""
         self._records += records
         elapsed_s = self._progress.tasks[0].elapsed or 0.0
         rate = f"{self._records / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
@@ -31,7 +31,7 @@ class RichMeter:
 
 @contextmanager
 def rich_meter(label: str, total: int | None, *, of_bytes: bool) -> Generator[Meter]:
-    """Draw the line while the block runs, and take it away afterwards."""
+    """Draw the line while the block runs, and remove it afterwards."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""Reassignments under way, as `odradek cluster describe` shows them."""
+"""Reassignments under way, for `odradek cluster describe`."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ LISTS: Final = ("replicas", "adding", "removing")
 
 
 def under_way(admin: Admin) -> list[dict[str, Any]]:
-    """Topic, partition and the replicas of each, in order. Raises CliError.
+    """The reassignments under way, sorted by topic and partition. Raises CliError.
 
-    Any broker is asked: kafka-python's own method asks the controller, and fails while that is down.
+    The request goes to any broker: kafka-python's own method sends it to the controller, and fails while that is down.
     """
     response = send(admin, importlib.import_module("kafka.protocol.admin").ListPartitionReassignmentsRequest())
     if response.error_code:
@@ -37,7 +37,7 @@ def under_way(admin: Admin) -> list[dict[str, Any]]:
 
 
 def show_under_way(moving: Sequence[Mapping[str, Any]]) -> None:
-    """Print the first of them in a table, and how many more there are; nothing when there are none."""
+    """Print the first `SHOWN` of them in a table, and the number of the others; nothing if there are none."""
     if not moving:
         return
     click.echo(f"{counted(len(moving), 'reassignment')} under way")
@@ -47,4 +47,4 @@ def show_under_way(moving: Sequence[Mapping[str, Any]]) -> None:
     ]
     table(("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"), rows)
     if len(moving) > SHOWN:
-        click.echo(f"and {len(moving) - SHOWN:,} more, which --json has")
+        click.echo(f"and {len(moving) - SHOWN:,} more, which --json prints")

@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 \b
-The metadata log (the directory __cluster_metadata-0.…) is damaged or lost, and the broker does not start. This shows
-what can be made again, and with --yes does it; a damaged metadata log is set aside, not deleted:
+When the metadata log (the directory __cluster_metadata-0.…) is damaged or lost, the broker does not start. The first
+command shows what can be rebuilt, the second rebuilds it; a damaged metadata log is kept under another name:
   odradek recover --data ./odradek-data
   odradek recover --data ./odradek-data --yes
 
 \b
-Topic names, topic ids and partition counts come from the partitions' directories. What they do not tell (settings,
-quotas, users, partitions that were never used) is taken from what can still be read of the old metadata log. A topic
-whose settings are lost gets retention.ms=-1 and retention.bytes=-1, so that none of its records is deleted: set its own
-again with `odradek topics alter`. Committed offsets and transactions are kept, for they lie in topics.
+Topic names, topic ids and partition counts come from the partitions' directories. Everything else (settings, quotas,
+users, partitions that were never used) is taken from what can still be read of the old metadata log. A topic whose
+settings are lost gets retention.ms=-1 and retention.bytes=-1, so that none of its records is deleted: restore its
+settings with `odradek topics alter`. Committed offsets and transactions are kept, because they are stored in topics.
 
 \b
-The broker sets logs aside whose topics the metadata log does not know (directories that end in -stray). The first
-command lists them; these make one a topic again, or delete them all for good:
+The broker sets a log aside (its directory then ends in -stray) if its topic is not in the metadata log. The commands
+above list these logs, unless the metadata log is damaged; the commands below adopt one of the topics, or delete them:
   odradek recover --adopt orders --yes
   odradek recover --delete-strays --yes
 
 \b
-Example of a topic of which only some partitions were ever used:
+Example for a topic of which some partitions were never used:
   odradek recover --partitions orders=12 --yes
 
 \b
@@ -57,24 +57,26 @@ Exit codes: 0 done, or shown what would be done; 1 not possible (one line on std
     show_envvar=True,
     help="Directory of the data; no broker may be running on it.",
 )
-@click.option("--adopt", metavar="TOPIC|DIRECTORY", help="Make a topic that was set aside one of the cluster's again.")
-@click.option("--delete-strays", is_flag=True, help="Delete every log that was set aside, for good.")
+@click.option(
+    "--adopt", metavar="TOPIC|DIRECTORY", help="Make a topic whose logs were set aside a topic of the cluster again."
+)
+@click.option("--delete-strays", is_flag=True, help="Delete all logs that were set aside.")
 @click.option(
     "--partitions",
     "counts",
     metavar="TOPIC=COUNT",
     type=Assignment(),
     multiple=True,
-    help="How many partitions a topic has, where its directories do not tell, for some were never used. Repeatable.",
+    help="The number of partitions of a topic, if some were never used and so have no directory. Repeatable.",
 )
 @click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The broker's own file, for node.id and the settings of internal topics.",
+    help="The broker's configuration file, for node.id and the settings of internal topics.",
 )
 @click.option("--set", "settings", type=Assignment(), multiple=True, help="One setting by Kafka's name. Repeatable.")
-@click.option("--yes", is_flag=True, help="Do it. Without this it is only shown.")
+@click.option("--yes", is_flag=True, help="Make the changes. Without --yes they are only shown.")
 def recover(
     *,
     data: Path,
@@ -85,7 +87,7 @@ def recover(
     settings: Sequence[tuple[str, str]],
     yes: bool,
 ) -> None:
-    """Make a lost metadata log again from the partitions' directories; adopt or delete logs that were set aside."""
+    """Rebuild a lost metadata log from the partitions' directories; adopt or delete logs that were set aside."""
     if adopt is not None and delete_strays:
         raise click.UsageError("--adopt and --delete-strays exclude each other")
     if not data.is_dir():
@@ -117,7 +119,7 @@ class _Recovery:
         self._yes = yes
 
     def run(self, adopt: str | None, *, delete_strays: bool) -> None:
-        """Do what the options say. Raises CliError."""
+        """Carry out what the options select. Raises CliError."""
         from odradek.gateway.metadata.recovery import RecoveryError, look
         from odradek.storage_backends.interface import StoreError
 
@@ -140,7 +142,7 @@ class _Recovery:
 
     def _report(self, found: "Found") -> None:
         topics = counted(len(found.image.topics_by_id), "topic")
-        click.echo(f"The metadata log in {self._data} is whole and knows {topics}: nothing has to be recovered.")
+        click.echo(f"The metadata log in {self._data} is intact and has {topics}: nothing has to be recovered.")
         if found.strays:
             _show_strays(found)
             note("Adopt a topic with --adopt TOPIC, or delete all with --delete-strays.")
@@ -152,7 +154,7 @@ class _Recovery:
 
         planned = plan(found, self._metadata_config, self._counts)
         click.echo(f"The metadata log in {self._data} cannot be used: {found.damage}")
-        click.echo(f"It can be made again with {counted(len(_topics(found, planned.adoptions)), 'topic')}:")
+        click.echo(f"It can be rebuilt with {counted(len(_topics(found, planned.adoptions)), 'topic')}:")
         _show_adoptions(found, planned.adoptions)
         for key in planned.left:
             note(f"{key} with topic id {key.topic_id} is not adopted: its topic was deleted, or another has its name")
@@ -162,7 +164,7 @@ class _Recovery:
             aside = rebuild(store, found, planned, self._metadata_config, cluster_id, self._env.wall_ms())
             if aside:
                 note(f"The damaged metadata log is kept as {self._data / aside}.")
-            click.echo("The metadata log is made again: start the broker, then see to the settings named above.")
+            click.echo("The metadata log is rebuilt: start the broker, then check the settings shown above.")
 
     def _adopt(self, store: "Store", found: "Found", name: str) -> None:
         from odradek.gateway.metadata.recovery import adopt, adoption_of
@@ -176,7 +178,7 @@ class _Recovery:
         _show_adoptions(found, [adoption])
         if self._is_wanted():
             adopt(store, found, adoption, self._metadata_config, self._env.wall_ms())
-            click.echo(f"{adoption.name} is one of the cluster's topics again.")
+            click.echo(f"{adoption.name} is a topic of the cluster again.")
 
     def _delete_strays(self, store: "Store", found: "Found") -> None:
         if not found.strays:
@@ -213,10 +215,10 @@ def _show_adoptions(found: "Found", adoptions: "Sequence[Adoption]") -> None:
             )
     table(("TOPIC", "PARTITIONS", "WITH A LOG", "SETTINGS"), rows)
     if any(each.is_new and len(each.present) < each.partitions for each in adoptions):
-        note("Partitions without a log begin empty.")
+        note("Partitions without a log start empty.")
     if any(each.is_new for each in adoptions):
         note(
-            "Directories tell of partitions that were used: should a topic have more, name their number with "
+            "Only partitions that were used have directories: if a topic has more, give its number of partitions with "
             "--partitions TOPIC=COUNT."
         )
 

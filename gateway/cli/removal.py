@@ -1,4 +1,4 @@
-"""Take nodes out of a cluster for good: their votes in the metadata quorum, and their registration as brokers."""
+"""Remove nodes from a cluster permanently: as voters of the metadata quorum, and as registered brokers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,12 +17,12 @@ _FIXED = (
 
 
 def serves(broker: Mapping[str, Any]) -> bool:
-    """Whether a described broker is not fenced; brokers before Kafka 4.0 name only those that are not."""
+    """True if a described broker is not fenced. Kafka before 4.0 lists only brokers that are not fenced."""
     return not broker.get("is_fenced", False)
 
 
 def check_removable(node: int, found: Mapping[str, Any], topics: Sequence[Mapping[str, Any]]) -> None:
-    """Raises CliError for a broker that serves, or that a partition still names as a replica."""
+    """Raise CliError for a broker that is not fenced, or that still has replicas."""
     if any(broker["broker_id"] == node and serves(broker) for broker in found["brokers"]):
         raise CliError(f"broker {node} serves: odradek cluster drain {node}, then stop it, then remove it")
     held = [
@@ -37,9 +37,9 @@ def check_removable(node: int, found: Mapping[str, Any], topics: Sequence[Mappin
 
 
 def remove_node(admin: Admin, target: Target, node: int) -> list[str]:
-    """Remove its vote, if it has one, and then its registration, if it has one; says which of them there were.
+    """Remove a node as a voter, and then as a broker, if it is one; returns which of the two it was.
 
-    Raises CliError when the cluster refuses, or knows no such node.
+    Raises CliError if the cluster refuses, or has no such node.
     """
     done: list[str] = []
     if voter := _voter(admin, target, node):
@@ -61,8 +61,7 @@ def _voter(admin: Admin, target: Target, node: int) -> Mapping[str, Any] | None:
 
 def _remove_voter(admin: Admin, node: int, voter: Mapping[str, Any]) -> None:
     directory_id = UUID(str(voter.get("replica_directory_id") or ZERO_UUID))  # none before Kafka 3.9
-    asked = request("RemoveRaftVoter", cluster_id=None, voter_id=node, voter_directory_id=directory_id)
-    response = send(admin, asked)
+    response = send(admin, request("RemoveRaftVoter", cluster_id=None, voter_id=node, voter_directory_id=directory_id))
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION or directory_id == ZERO_UUID:
         raise CliError(f"node {node} is a voter of the metadata quorum, and {_FIXED}")
     if response.error_code:

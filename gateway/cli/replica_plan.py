@@ -1,4 +1,4 @@
-"""Plans of `odradek cluster` for `add`, `drain` and `reassign`: the brokers that are to have each partition. Pure."""
+"""Plans of `odradek cluster add`, `drain` and `reassign`: the new replicas of partitions. Pure functions."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ class TooFewBrokersError(Exception):
 
 
 def without(held: Replicas, leaving: Iterable[int], brokers: Mapping[int, str | None]) -> dict[Partition, list[int]]:
-    """The new replicas of every partition that a broker in `leaving` holds; `brokers` are all that serve, with racks.
+    """The new replicas of all partitions with one in `leaving`; `brokers` are those that are not fenced, with racks.
 
-    A replica moves to the broker with the fewest of those that do not hold the partition yet, if there is one in a rack
-    of its own to that. The others keep their place, and the order stays, so that leaders stay preferred where they are.
-    Raises TooFewBrokersError.
+    A replica moves to the broker with the fewest replicas among those that do not have the partition yet, preferably to
+    one in a rack without a replica of it. The other replicas and the order do not change, so that preferred leaders
+    stay the same. Raises TooFewBrokersError.
     """
     gone = set(leaving)
     staying = {broker: rack for broker, rack in brokers.items() if broker not in gone}
@@ -50,9 +50,9 @@ def _taker(place: Partition, held: Sequence[int], staying: Mapping[int, str | No
 
 
 def over(held: Replicas, brokers: Sequence[int]) -> dict[Partition, list[int]]:
-    """The replicas of every partition spread evenly over `brokers`, as many of each as now; leaders take turns.
+    """The partitions spread evenly over `brokers`, which become preferred leaders in turn.
 
-    Only partitions whose replicas change are named. Raises TooFewBrokersError.
+    Contains only partitions whose replicas change; the number of replicas stays. Raises TooFewBrokersError.
     """
     plan: dict[Partition, list[int]] = {}
     for turn, place in enumerate(sorted(held)):
@@ -66,17 +66,17 @@ def over(held: Replicas, brokers: Sequence[int]) -> dict[Partition, list[int]]:
 
 
 def onto(held: Replicas, joining: Iterable[int], brokers: Mapping[int, str | None]) -> dict[Partition, list[int]]:
-    """The new replicas of partitions of which brokers in `joining` take one; `brokers` are all that serve, with racks.
+    """The new replicas of partitions that move to `joining`; `brokers` are those that are not fenced, with racks.
 
-    Each gets an even share of the replicas, and of the places of preferred leaders, from brokers that have more than
-    that, as far as no partition then has two replicas in one rack that had none. No other replica moves.
+    Each joining broker gets an even share of the replicas, and of the preferred leaders, from brokers with more than
+    their share. It gets no replica of a partition that has another one in its rack. No other replica moves.
     """
     load = Counter(chain.from_iterable(held.values()))
     leads = Counter(replicas[0] for replicas in held.values() if replicas)
     share, leading_share = sum(load.values()) // len(brokers), len(held) // len(brokers)
     plan: dict[Partition, list[int]] = {}
     for newcomer in joining:
-        for place in sorted(held, key=lambda each: (each[1], each[0])):  # by partition: a few of each topic
+        for place in sorted(held, key=lambda each: (each[1], each[0])):  # by index first: few partitions of each topic
             if load[newcomer] >= share:
                 break
             after = list(plan.get(place, held[place]))
@@ -102,7 +102,7 @@ def _given_up(
     leads: Mapping[int, int],
     leading_share: int,
 ) -> int | None:
-    """The position in `held` that a newcomer takes; None where it takes none."""
+    """The position in `held` that the newcomer takes over; None if it takes none."""
     if newcomer in held:
         return None
     rack = brokers.get(newcomer)
@@ -113,5 +113,5 @@ def _given_up(
         and (position > 0 or (leads[newcomer] < leading_share < leads[broker]))
         and (rack is None or rack not in {brokers.get(other) for other in held if other != broker})
     ]
-    # A leader's place first, where one is due; then that of the broker that has most.
+    # Preferably the position of the preferred leader; else that of the broker with the most replicas.
     return min(fitting, key=lambda position: (position > 0, -load[held[position]]), default=None)

@@ -1,4 +1,4 @@
-"""`odradek serve`: run a broker in the foreground. Neither kafka-python nor rich is imported for it."""
+"""`odradek serve`: run a broker in the foreground. Imports neither kafka-python nor rich, to start fast."""
 
 import errno
 import faulthandler
@@ -30,10 +30,10 @@ LOG_TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 EPILOG = """\
 \b
-Settings come from, the first that has one wins: the options here, ODRADEK_* variables, KAFKA_* variables as
-Kafka's official image takes them, the file, defaults. The names are Kafka's; a server.properties will do.
+A setting is taken from the first of these that has it: options, ODRADEK_* variables, KAFKA_* variables as in Kafka's
+official image, the file of --config, the default. The names are Kafka's; the file may be a server.properties.
 A variable is a setting's name in capitals with _ for a dot: ODRADEK_LOG_RETENTION_HOURS or KAFKA_LOG_RETENTION_HOURS.
-`odradek configs list` shows every setting, its default, and whether it acts here.
+`odradek configs list` shows every setting, its default, and whether it has an effect.
 
 \b
 Examples:
@@ -44,13 +44,13 @@ Examples:
   odradek serve --brokers 3 --data /var/lib/odradek
 
 \b
-SIGTERM or Ctrl-C drains: what was accepted is answered, then the process ends with 0. A second signal ends it at once.
+After SIGTERM or Ctrl-C, accepted requests are answered, then the process exits with 0. A second signal ends it at once.
 Exit codes: 0 stopped, 1 could not start or failed (one line on stderr says why), 2 wrong usage.
 """
 
 
 class Address(click.ParamType[tuple[str, int]]):
-    """`HOST:PORT`, converted to the pair; port 0 takes a free one where `lowest_port` allows it."""
+    """`HOST:PORT`, converted to a pair. Port 0, a free one, is allowed if `lowest_port` is 0."""
 
     name = "host:port"
 
@@ -58,7 +58,7 @@ class Address(click.ParamType[tuple[str, int]]):
         self._lowest_port = lowest_port
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Split at the last colon; fails as wrong usage."""
+        """Split at the last colon; wrong usage if the port is not valid."""
         host, colon, port = str(value).rpartition(":")
         if not colon or not port.isdecimal() or not self._lowest_port <= int(port) < 65536:
             self.fail(f"{value!r} is not HOST:PORT", param, ctx)
@@ -76,35 +76,36 @@ def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: o
 @click.option(
     "--listen",
     type=Address(0),
-    help=f"Where to accept clients; port 0 takes a free one. [env var: ODRADEK_LISTEN; default: {DEFAULT_LISTEN}]",
+    help=f"The address to listen on; port 0 takes a free one. [env var: ODRADEK_LISTEN; default: {DEFAULT_LISTEN}]",
 )
 @click.option(
     "--advertise",
     type=Address(1),
-    help="The address that clients get. [env var: ODRADEK_ADVERTISE; default: that of --listen]",
+    help="The address that clients are given to connect to. [env var: ODRADEK_ADVERTISE; default: that of --listen]",
 )
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the data, made when missing. [env var: ODRADEK_DATA; default: ./odradek-data]",
+    help="Directory of the data, created if missing. [env var: ODRADEK_DATA; default: ./odradek-data]",
 )
 @click.option(
     "--storage",
     metavar="URL",
-    help="Where to keep data instead: memory://, lmdb:///path, sqlite:///file or "
+    help="The storage for the data, instead of --data: memory://, lmdb:///path, sqlite:///file or "
     "postgresql+psycopg://user@host/database (the last two: pip install 'odradek[sql]'). [env var: ODRADEK_STORAGE]",
 )
 @click.option(
     "--brokers",
     type=click.IntRange(1, 100),
-    help="Run so many nodes as processes of this machine, a cluster: clients' ports from that of --listen up, metrics' "
-    "from that of --metrics up, data in node-1, node-2, … of --data. A node that ends is started again.",
+    help="Run a cluster of this many nodes, as processes on this machine. Ports for clients are that of --listen and "
+    "the next ones, for metrics that of --metrics and the next ones; data are in node-1, node-2, … of --data. A node "
+    "that ends is started again.",
 )
 @click.option(
     "--metrics",
     type=Address(0),
-    help="Where to serve Prometheus and health checks: /metrics, /health/live, /health/ready (pip install "
-    "'odradek[metrics]'). [env var: ODRADEK_METRICS_LISTEN; default: nowhere]",
+    help="The address that serves Prometheus and health checks: /metrics, /health/live, /health/ready (pip install "
+    "'odradek[metrics]'). [env var: ODRADEK_METRICS_LISTEN; default: none]",
 )
 @click.option(
     "--config",
@@ -122,7 +123,7 @@ def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: o
     show_envvar=True,
     default="info",
     show_default=True,
-    help="What to log on stderr.",
+    help="The lowest level that is logged, on stderr.",
 )
 @click.option(
     "--log-format",
@@ -131,7 +132,7 @@ def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: o
     show_envvar=True,
     default="text",
     show_default=True,
-    help="How to log: json writes one object a line, the line that says it is ready included.",
+    help="The format of the log; json writes one object a line, also for the line on stdout when the broker is ready.",
 )
 @click.option(
     "--until-stdin-ends",
@@ -139,10 +140,10 @@ def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: o
     hidden=True,
     expose_value=False,
     callback=_end_with_stdin,
-    help="Stop as at SIGTERM when standard input ends.",
+    help="When standard input ends, stop as after SIGTERM.",
 )
-@click.option("--ready-message", hidden=True, help="A second line for what waits for another broker's words.")
-@click.option("--log-node", type=int, hidden=True, help="A node id for each log line, where several nodes share a log.")
+@click.option("--ready-message", hidden=True, help="A second line to print when the broker is ready.")
+@click.option("--log-node", type=int, hidden=True, help="A node id for each log line, for nodes that share a log.")
 def serve(
     *,
     listen: tuple[str, int] | None,
@@ -189,7 +190,7 @@ def serve(
 
 
 def _check_alone(**given: object) -> None:
-    """Refuse, as wrong usage, options that are one node's."""
+    """Raise wrong usage for options that apply to one node only."""
     for name, value in given.items():
         if value is not None:
             raise click.UsageError(f"--brokers and --{name} exclude each other: each node has its own (see --set)")
@@ -264,11 +265,11 @@ def storage_url(data: Path) -> str:
 
 
 def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
-    """The broker's configuration; without any setting of `listeners`, one that listens to this machine only."""
+    """The broker's configuration; without a setting of `listeners`, it listens on the loopback interface only."""
     with collector_paused():
         from odradek.gateway.config import ConfigError, load_config
 
-    # Kafka's own default is every interface; a broker without authentication stays on this machine.
+    # Kafka listens on every interface by default; a broker without authentication should not.
     defaults = {"listeners": f"PLAINTEXT://{DEFAULT_LISTEN}"}
     try:
         return load_config(file, overrides, defaults=defaults)
@@ -299,7 +300,7 @@ def _run(
     except (StoreError, StoreUrlError, StartError) as error:
         raise CliError(str(error)) from error
     except OSError as error:
-        if ready:  # not the start's fault: a traceback helps more than a guess
+        if ready:  # not a failure to bind: let it show its traceback
             raise
         raise CliError(_bind_failure(config, error)) from error
 
@@ -314,7 +315,7 @@ def _bind_failure(config: "BrokerConfig", error: OSError) -> str:
 
 
 def ready_line(config: "BrokerConfig", running: "Running") -> str:
-    """What is printed when clients can connect: where, with what storage, and a command to try."""
+    """The line printed when clients can connect: the address, the storage, and a command to try."""
     from odradek.gateway.cli.main import VERSION
 
     age_ms, place = process_age_ms(), _place(config)
@@ -325,7 +326,7 @@ def ready_line(config: "BrokerConfig", running: "Running") -> str:
 
 
 def _ready_document(config: "BrokerConfig", running: "Running") -> str:
-    """The same as `ready_line` in JSON."""
+    """As `ready_line`, in JSON."""
     from odradek.gateway.cli.main import VERSION
 
     return _json_line(
@@ -338,10 +339,10 @@ def _ready_document(config: "BrokerConfig", running: "Running") -> str:
 
 
 def _json_line(**fields: object) -> str:
-    """A line of stdout in the form of the log's."""
+    """A line for stdout in the format of the log."""
     from odradek.gateway.cli.json_logs import line, utc
 
-    now = utc(time.time())  # noqa: TID251 - what the log says comes from the same clock
+    now = utc(time.time())  # noqa: TID251 - the log takes its times from the same clock
     return line({"time": now, "level": "INFO", "logger": __name__, **fields})
 
 
@@ -354,9 +355,9 @@ _IMPORTED_AT_S = time.monotonic()
 
 
 def process_age_ms() -> float:
-    """Milliseconds since this process was started, to 10 ms; where there is no /proc, since this import."""
+    """Milliseconds since this process was started, to within 10 ms; without /proc, since this module was imported."""
     try:
-        # proc(5): the 22nd field, counted from after the command's name in parentheses, is in ticks since boot
+        # proc(5): field 22 is in ticks since boot; field 2, in parentheses, may contain spaces
         started = int(Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
     except OSError:
         return (time.monotonic() - _IMPORTED_AT_S) * 1000

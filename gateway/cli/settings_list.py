@@ -1,4 +1,4 @@
-"""Every setting that the broker knows: type, default, when a change acts, and whether it acts at all."""
+"""All settings of the broker: type, default, when a change takes effect, and whether the setting has an effect."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -40,7 +40,7 @@ default. {ONE_LISTENER}
 
 @immutable
 class Row:
-    """One setting. `effect` is `acts`, `refused` or `none`; `reason` says why it does not act."""
+    """One setting. `effect` is `acts`, `refused` or `none`; `reason` says why it has no effect."""
 
     scope: str
     name: str
@@ -53,7 +53,7 @@ class Row:
 
 
 def rows(scopes: Sequence[str] = SCOPES) -> Iterator[Row]:
-    """Yield all settings of these scopes, by name."""
+    """All settings of these scopes, sorted by name in each."""
     for scope in scopes:
         for name, definition in sorted(_TABLES[scope].items()):
             reason = without_effect(scope, name)
@@ -93,7 +93,7 @@ def _acting(row: Row) -> tuple[str, ...]:
 
 
 def _groups() -> Iterator[tuple[str, ...]]:
-    """One line for each entry of the table, with every name written out."""
+    """One line for each entry of `WITHOUT_EFFECT`, with the names of all settings that it covers."""
     for entry in WITHOUT_EFFECT:
         names = [row.name for row in rows((entry.scope,)) if row.effect == NONE and row.reason == entry.reason]
         yield entry.scope, ", ".join(f"`{name}`" for name in names), entry.reason

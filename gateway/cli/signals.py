@@ -1,6 +1,6 @@
-"""Signals that end a command: noticed between steps, so that it always knows what it has done.
+"""Signals that end a command. It checks for them between steps, so that it can report exactly what it has done.
 
-A node that another process has started is also ended by that process's end (`stop_when_stdin_ends`).
+A node that another process has started also ends when that process ends (`stop_when_stdin_ends`).
 """
 
 import logging
@@ -19,15 +19,15 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """The signal received, 0 for none. `descriptor` becomes readable then, so that it can be polled."""
+    """The number of the received signal, or 0. A signal makes `descriptor` readable, so that it can be polled."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         self.number = 0
         self.descriptor = descriptor
 
     def wait(self, seconds: float) -> bool:
-        """Pause, but for a signal; whether one has come."""
-        if self.descriptor is None:  # outside of the main thread none is noticed
+        """Sleep until `seconds` have passed or a signal is received; returns True if one has been received."""
+        if self.descriptor is None:  # signals are only received in the main thread
             threading.Event().wait(seconds)
         else:
             select.select([self.descriptor], [], [], seconds)
@@ -36,7 +36,7 @@ class Stop:
 
 @contextmanager
 def stop_noticed() -> Generator[Stop]:
-    """Note the first signal inside the block instead of raising; the second does what it did before the block."""
+    """Record the first signal inside the block in the `Stop`; a second one runs the handler from before the block."""
     if threading.current_thread() is not threading.main_thread():
         yield Stop()
         return
@@ -64,9 +64,9 @@ def _set(handlers: Mapping[signal.Signals, Any]) -> None:
 
 
 def stop_when_stdin_ends() -> None:
-    """Send this process SIGTERM when its standard input ends, which is a pipe of the process that has started it.
+    """Send this process SIGTERM when its standard input ends, a pipe from the process that started it.
 
-    A thread waits for it: it also notices the end while the process starts, or while its loop is held up.
+    A thread waits for the end, so that it is also detected while this process starts or its event loop is blocked.
     """
     threading.Thread(target=_await_end_of_stdin, name="until-stdin-ends", daemon=True).start()
 

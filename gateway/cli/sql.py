@@ -1,4 +1,4 @@
-"""`odradek sql`: a statement over the topics of a store, beside its broker."""
+"""`odradek sql`: runs a statement over the topics of a store, with or without a running broker."""
 
 import base64
 import contextlib
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from odradek.gateway.sql.results import Result, SqlSession
 
 ROWS_AT_ONCE: Final = 1000
-"""How many rows of a table are aligned with each other; all other forms are written row by row."""
+"""The number of rows of a table that are aligned together; all other formats are written row by row."""
 
 EPILOG = """\
 \b
-Each topic is a table with the columns partition, offset, timestamp (milliseconds), key, value and headers (JSON). Only
-committed records are in it. Names such as my-topic are written "my-topic". Functions:
+Each topic is a table with the columns partition, offset, timestamp (milliseconds), key, value and headers (JSON). It
+contains only committed records. Names such as my-topic are written "my-topic". Functions:
   as_text(value)      bytes as text, NULL where they are not UTF-8
   as_json(value)      the text where it is JSON, else NULL: as_json(value) ->> 'carrier'
   as_time(timestamp)  date and time, in UTC
@@ -38,9 +38,9 @@ Examples, over a topic such as `echo '{"carrier": "UA"}' | odradek produce fligh
   odradek sql "SELECT partition, max(as_time(timestamp)) FROM flights GROUP BY 1" --data ./odradek-data
 
 \b
-Conditions on partition, offset and timestamp decide what is read; others are checked on every record. A join of two
-topics is quicker over WITH x AS MATERIALIZED (SELECT ...), which SQLite makes an index for. In PostgreSQL the statement
-is PostgreSQL's, runs there, and sees the topics that have odradek.sql.columns=true.
+Conditions on partition, offset and timestamp limit what is read; others are checked on every record. A join of two
+topics is faster with WITH x AS MATERIALIZED (SELECT ...), for which SQLite makes an index. With a store in PostgreSQL,
+the statement runs in PostgreSQL, in its dialect, over the topics that have odradek.sql.columns=true.
 
 \b
 Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
@@ -57,7 +57,7 @@ Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
 @click.option(
     "--storage",
     metavar="URL",
-    help="A store instead, as `odradek serve` has it: lmdb:///path, sqlite:///file or "
+    help="A storage URL instead of --data, as for `odradek serve`: lmdb:///path, sqlite:///file or "
     "postgresql+psycopg://user@host/database. [env var: ODRADEK_STORAGE]",
 )
 @click.option("--json", "form", flag_value="json", help="Print a JSON array of objects.")
@@ -65,12 +65,12 @@ Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
 @click.option(
     "--backfill",
     metavar="TOPIC",
-    help="Fill in the rows that a topic with odradek.sql.columns=true has had no time for, beside the broker.",
+    help="Write the missing rows of a topic with odradek.sql.columns=true; a broker may be running.",
 )
 def sql(
     *, statement: str | None, data: Path | None, storage: str | None, form: str | None, backfill: str | None
 ) -> None:
-    """Run a SQL statement over topics, whether a broker is running on them or not."""
+    """Run a SQL statement over topics, whether a broker is running or not."""
     from odradek.gateway.sql.results import SqlError
     from odradek.storage_backends.interface import StoreError
     from odradek.storage_backends.opener import StoreUrlError
@@ -151,14 +151,14 @@ def _print_json(result: "Result") -> None:
 
 
 def _plain(cell: object) -> object:
-    """What JSON has for PostgreSQL's numbers and times."""
+    """PostgreSQL's numbers and times as JSON values."""
     if isinstance(cell, Decimal):
         return int(cell) if cell == cell.to_integral_value() else float(cell)
     return str(cell)
 
 
 def _as_json(name: str, cell: object) -> dict[str, object]:
-    """As `odradek consume` does: bytes are text, or in base64 under another name."""
+    """As in `odradek consume --format json`: bytes are text, or base64 under the name `NAME_base64`."""
     if not isinstance(cell, bytes):
         return {name: cell}
     try:
@@ -168,7 +168,7 @@ def _as_json(name: str, cell: object) -> dict[str, object]:
 
 
 def _shown(cell: object) -> object:
-    """A cell of a table or of CSV: bytes are text, or hexadecimal after `\\x`."""
+    """A cell of a table or of CSV: bytes are shown as text, or as hexadecimal after `\\x` if they are not UTF-8."""
     if not isinstance(cell, bytes):
         return cell
     try:

@@ -1,4 +1,4 @@
-"""Stdout as `consume` writes it: every record that it has taken whole is counted, whatever ends the writing."""
+"""Writes records to stdout for `consume`, and counts the complete ones, also if a signal ends the writing."""
 
 import os
 import select
@@ -11,11 +11,11 @@ from odradek.gateway.cli.signals import Stop
 
 MAX_POLL_RECORDS = 10_000
 NEVER_BLOCKING_BYTES = select.PIPE_BUF
-"""What a pipe that is ready for writing takes without blocking."""
+"""The size of a write that does not block on a pipe that is ready for writing."""
 
 
 class Sink:
-    """Writes records and counts them; `room` says how many more are wanted."""
+    """Writes records and counts them, up to `limit`."""
 
     def __init__(self, stream: BinaryIO, limit: int | None, progress: Meter, stop: Stop) -> None:
         self._left = limit
@@ -27,18 +27,18 @@ class Sink:
 
     @property
     def room(self) -> int:
-        """How many records the next poll may bring; 0 when the limit is reached."""
+        """The number of records that the next poll may return; 0 when the limit is reached."""
         return MAX_POLL_RECORDS if self._left is None else min(self._left, MAX_POLL_RECORDS)
 
     def require_reader(self) -> None:
-        """Raise BrokenPipeError once nothing reads the pipe any more, though there may be nothing to write."""
+        """Raise BrokenPipeError if stdout is a pipe that nothing reads any more, even if there is nothing to write."""
         if self._descriptor is not None and any(event & select.POLLERR for _, event in _watched(self._descriptor, 0)):
             raise BrokenPipeError
 
     def write(self, lines: Sequence[bytes]) -> int:
-        """Write these records without delay; how many the reader got whole, less than all only after a signal.
+        """Write these records without buffering; returns how many were written completely: all, unless a signal came.
 
-        Raises BrokenPipeError where the reader has gone, whatever part it may have taken.
+        Raises BrokenPipeError if nothing reads the pipe any more; how much was read is then not known.
         """
         data = b"".join(lines)
         taken = self._write_all(data)
@@ -58,7 +58,7 @@ class Sink:
         return taken
 
     def _may_write(self, descriptor: int) -> bool:
-        """Wait until writing does not block or a signal has come; after a signal, whether it does not block now."""
+        """Wait until writing does not block, or a signal comes; returns True if writing does not block."""
         also = self._stop.descriptor
         return any(each == descriptor for each, _ in _watched(descriptor, None, also))
 

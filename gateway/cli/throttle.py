@@ -1,8 +1,8 @@
-"""Throttles of a reassignment (KIP-73): the configs that Kafka's kafka-reassign-partitions sets, and their removal.
+"""Throttles of a reassignment (KIP-73): sets and removes the configs that Kafka's kafka-reassign-partitions sets.
 
-As with Kafka's tool, the rate is set on every broker that holds a moving partition or is to hold it, and each topic
-names its moving replicas: those that it has now on the leader's side, those that are new on the follower's. What was
-set there before is overwritten.
+As with Kafka's tool, the rate is set on every broker that has or will have a replica of a moved partition. Each topic's
+configs list the throttled replicas: the current ones for leaders, the new ones for followers. Earlier values of these
+configs are overwritten.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,12 +34,12 @@ def throttled_replicas(held: Replicas, plan: Replicas) -> dict[str, dict[str, st
 
 
 def brokers_of(held: Replicas, plan: Replicas) -> list[int]:
-    """The brokers that give or take something."""
+    """The brokers that have replicas of the plan's partitions, before or after the move."""
     return sorted({broker for place, after in plan.items() for broker in (*after, *held[place])})
 
 
 def set_throttle(admin: Admin, held: Replicas, plan: Replicas, bytes_per_s: int) -> None:
-    """Throttle what the plan moves. Raises CliError."""
+    """Throttle the replication of the plan's partitions. Raises CliError."""
     for topic, values in throttled_replicas(held, plan).items():
         _alter(admin, "topic", topic, {name: ("SET", value) for name, value in values.items()})
     for broker in brokers_of(held, plan):

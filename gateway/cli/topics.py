@@ -48,8 +48,8 @@ def list_topics(target: Target, *, long: bool, internal: bool, as_json: bool) ->
 )
 @click.option("-r", "--replication-factor", type=click.IntRange(1, INT16_MAX), help="Replicas [default: the broker's].")
 @click.option("-c", "--config", "configs", type=Assignment(), multiple=True, help="A topic config. Repeatable.")
-@click.option("--if-not-exists", is_flag=True, help="Leave topics alone that exist already.")
-@click.option("--dry-run", is_flag=True, help="Let the broker check, but create nothing.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail for topics that exist already.")
+@click.option("--dry-run", is_flag=True, help="Validate the request in the broker, but create nothing.")
 @connection_options
 def create(
     target: Target,
@@ -75,7 +75,7 @@ def create(
 
 @topics.command("delete", epilog="\b\nExample:\n  odradek topics delete hello --yes")
 @click.argument("names", metavar="TOPIC...", type=TopicName(), nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="Say nothing of topics that do not exist.")
+@click.option("--if-exists", is_flag=True, help="Do not fail for topics that do not exist.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal.")
 @connection_options
 def delete(target: Target, *, names: Sequence[str], if_exists: bool, yes: bool) -> None:
@@ -116,7 +116,7 @@ def alter(
 
 @topics.command("describe", epilog="\b\nExample:\n  odradek topics describe hello --all-configs --json")
 @click.argument("names", metavar="TOPIC...", type=TopicName(), nargs=-1, required=True)
-@click.option("--all-configs", is_flag=True, help="Show configs that have their default value too.")
+@click.option("--all-configs", is_flag=True, help="Also show configs that have their default value.")
 @json_option
 @connection_options
 def describe(target: Target, *, names: Sequence[str], all_configs: bool, as_json: bool) -> None:
@@ -149,7 +149,7 @@ def describe_existing(target: Target, admin: Admin, names: Sequence[str]) -> lis
 def partition_bounds(
     target: Target, admin: Admin, found: Sequence[Mapping[str, Any]]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """First offset and end offset of every partition of the described topics that has a leader to be asked."""
+    """First offset and end offset of every partition of the described topics that has a leader."""
     partitions = led_partitions(found)
     spec = library().OffsetSpec
     first = retrying(target, lambda: admin.list_partition_offsets(dict.fromkeys(partitions, spec.EARLIEST)))
@@ -158,7 +158,7 @@ def partition_bounds(
 
 
 def led_partitions(found: Sequence[Mapping[str, Any]]) -> list[TopicPartition]:
-    """The partitions of the described topics that have a leader: the others answer no question."""
+    """The partitions of the described topics that have a leader; offsets of the others cannot be requested."""
     return [
         topic_partition(topic["name"], partition["partition_index"])
         for topic in found
@@ -172,7 +172,7 @@ def _set(configs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, str]]:
 
 
 def _require_configs(target: Target, admin: Admin, topic: str, names: Sequence[str]) -> None:
-    """Raise CliError for an unknown config name. Kafka ignores the deletion of one, which would hide a typing error."""
+    """Raise CliError for an unknown config name: Kafka ignores its deletion, which would hide a typing error."""
     resource = library().admin.ConfigResource("topic", topic)
     known = retrying(target, lambda: admin.describe_configs([resource], config_filter="all"))["topic"][topic]
     if unknown := [name for name in names if name not in known]:

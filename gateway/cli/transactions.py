@@ -1,4 +1,4 @@
-"""`odradek transactions`: transactional ids of any Kafka, who writes to a partition, and what hangs (KIP-664)."""
+"""`odradek transactions`: transactional ids of any Kafka, a partition's producers, hanging transactions (KIP-664)."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -35,7 +35,7 @@ PRODUCER: Final = ("topic", "partition", "producer_id", "epoch", "coordinator_ep
     "  odradek transactions abort payments:3 --start-offset 1200"
 )
 def transactions() -> None:
-    """List and describe transactions, find and end those that hang."""
+    """List and describe transactions, find and abort hanging ones."""
 
 
 @transactions.command("list", epilog="\b\nExample:\n  odradek transactions list --longer-than PT1M")
@@ -64,7 +64,7 @@ def _listed(
     longer_than: int | None,
     pattern: str | None,
 ) -> list[tuple[int, Any]]:
-    def ask() -> dict[int, list[Any]]:
+    def request() -> dict[int, list[Any]]:
         return admin.list_transactions(
             state_filters=list(states) or None,
             producer_id_filters=list(producer_ids) or None,
@@ -73,7 +73,7 @@ def _listed(
         )
 
     try:
-        by_broker = retrying(target, ask)
+        by_broker = retrying(target, request)
     except library().errors.BrokerResponseError as error:
         raise CliError(broker_error_text(error.errno, response_message(str(error)))) from error
     return [(broker, each) for broker, listed in by_broker.items() for each in listed]
@@ -84,7 +84,7 @@ def _listed(
 @json_option
 @connection_options
 def describe(target: Target, *, ids: Sequence[str], as_json: bool) -> None:
-    """Show an id's producer, state, and the partitions that take part in its transaction."""
+    """Show the producer and state of a transactional id, and the partitions of its transaction."""
     with open_admin(target) as admin:
         described = retrying(target, lambda: admin.describe_transactions(list(ids)))
     rows = [_described(name, described[name]) for name in ids]
@@ -122,7 +122,7 @@ def _moment(timestamp_ms: int) -> str | None:
 @json_option
 @connection_options
 def describe_producers(target: Target, *, places: Sequence[tuple[str, tuple[int, ...]]], as_json: bool) -> None:
-    """Show the producers that a partition knows, and where an open transaction begins."""
+    """Show the producers of a partition, with the start offset of an open transaction."""
     with open_admin(target) as admin:
         wanted = named_partitions(target, admin, places)
         found = retrying(target, lambda: admin.describe_producers(wanted))
@@ -131,9 +131,9 @@ def describe_producers(target: Target, *, places: Sequence[tuple[str, tuple[int,
 
 
 def _producer(place: TopicPartition, found: Any) -> Sequence[Any]:  # noqa: ANN401 - kafka-python's tuple
-    whose = (*place, found.producer_id, found.producer_epoch, found.coordinator_epoch)
+    producer = (*place, found.producer_id, found.producer_epoch, found.coordinator_epoch)
     last_write, since = _moment(found.last_timestamp), _offset(found.current_transaction_start_offset)
-    return (*whose, found.last_sequence, last_write, since)
+    return (*producer, found.last_sequence, last_write, since)
 
 
 def _offset(offset: int) -> int | None:
@@ -143,16 +143,18 @@ def _offset(offset: int) -> int | None:
 @transactions.command("abort", epilog="\b\nExample:\n  odradek transactions abort payments:3 --start-offset 1200")
 @click.argument("place", metavar="TOPIC:PARTITION", type=TopicChoice())
 @click.option(
-    "--start-offset", type=click.IntRange(0, INT64_MAX), help="Where the transaction begins, as find-hanging says."
+    "--start-offset", type=click.IntRange(0, INT64_MAX), help="The transaction's first offset, from find-hanging."
 )
-@click.option("--producer-id", type=PRODUCER_ID, help="Instead: whose transaction it is, with --epoch.")
+@click.option(
+    "--producer-id", type=PRODUCER_ID, help="The transaction's producer, with --epoch, instead of --start-offset."
+)
 @click.option("--epoch", type=click.IntRange(0, INT16_MAX), help="The producer's epoch.")
 @click.option(
     "--coordinator-epoch",
     type=click.IntRange(0, INT32_MAX),
     default=0,
     show_default=True,
-    help="What the marker is to say.",
+    help="The coordinator epoch in the marker.",
 )
 @connection_options
 def abort(
@@ -164,9 +166,9 @@ def abort(
     epoch: int | None,
     coordinator_epoch: int,
 ) -> None:
-    """Write an abort marker into a partition where a transaction hangs, so that readers get on.
+    """Write an abort marker into a partition with a hanging transaction, so that consumers can read on.
 
-    Only for transactions that no coordinator knows: all others end by themselves.
+    Only for transactions that no coordinator has: all others end by themselves.
     """
     if len(place[1]) != 1:
         raise click.UsageError("name one partition, as TOPIC:PARTITION")
@@ -187,21 +189,21 @@ def abort(
 
 @transactions.command("find-hanging", epilog="\b\nExample:\n  odradek transactions find-hanging --topic payments")
 @click.option(
-    "--topic", "places", type=TopicChoice(), multiple=True, help="Only here. Repeatable. Default: everywhere."
+    "--topic", "places", type=TopicChoice(), multiple=True, help="Only these partitions. Repeatable. Default: all."
 )
 @click.option(
     "--older-than",
     type=Duration(),
     default=LONGEST_TRANSACTION,
     show_default=True,
-    help="Only transactions without a write for so long; transaction.max.timeout.ms of the brokers is right.",
+    help="Only transactions without a write for this long; use the brokers' transaction.max.timeout.ms.",
 )
 @json_option
 @connection_options
 def find_hanging_command(
     target: Target, *, places: Sequence[tuple[str, tuple[int, ...]]], older_than: int, as_json: bool
 ) -> None:
-    """Find transactions that are open in a partition and that no coordinator knows to be so."""
+    """Find hanging transactions: open in a partition, but not in any coordinator."""
     with open_admin(target) as admin:
         now_ms = round(datetime.now(UTC).timestamp() * 1000)  # noqa: TID251 - a command is a client, with its own clock
         found = find_hanging(target, admin, places, now_ms - older_than)

@@ -1,1 +1,1 @@
-"""The broker inside a test (`in_process`, public as `odradek.testing`) and the simulation of a whole broker."""
+"""Brokers and clusters for tests (public as `odradek.testing`), the checker of histories, and the simulation."""

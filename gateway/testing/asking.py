@@ -1,4 +1,4 @@
-"""One request to a broker over a socket of its own, for tests that look at a cluster from outside."""
+"""One request to a broker over a connection of its own, for tests that observe a cluster from outside."""
 
 import socket
 from typing import Final
@@ -13,7 +13,7 @@ TIMEOUT_S: Final = 10.0
 
 
 def ask(address: tuple[str, int], request: Message, version: int, timeout_s: float = TIMEOUT_S) -> Message | None:
-    """The response, None when there is none: refused, broken, out of time."""
+    """The response; None if the connection is refused or breaks, or `timeout_s` pass without a response."""
     try:
         with socket.create_connection(address, timeout=timeout_s) as connection:
             connection.sendall(encode_request(request, version, 1, "odradek-testing"))

@@ -1,4 +1,4 @@
-"""A cluster inside a test: real nodes, each a process of its own, that may be killed, paused, cut off and wiped."""
+"""A cluster inside a test: real nodes, each a separate process, that can be killed, paused, disconnected and wiped."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ ASK_EVERY_S: Final = 0.05
 class TestNode:
     """One node's process. Its log is in `log_path`."""
 
-    __test__ = False  # pytest would collect it for its name
+    __test__ = False  # pytest collects classes whose names begin with Test
 
     def __init__(self, node: NodePlan, file: Path) -> None:
         self.plan = node
@@ -43,7 +43,7 @@ class TestNode:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there, paused or not."""
+        """True if its process exists, also if it is paused."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -51,7 +51,7 @@ class TestNode:
         assert not self.is_running, f"node {self.plan.node_id} runs already"
         self._ready = threading.Event()
         with self.log_path.open("ab") as log:
-            # Its standard input ends with this process, however that ends, and the node with it.
+            # Its standard input ends when this process ends, in any way; the node stops then.
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 node_command(self._file, ["--log-format", "json"]),
                 stdin=subprocess.PIPE,
@@ -63,7 +63,7 @@ class TestNode:
 
     @staticmethod
     def _watch(process: subprocess.Popen[bytes], ready: threading.Event) -> None:
-        """Read what it prints: one line, once it serves."""
+        """Read stdout, and set `ready` at the line that it prints once it serves."""
         assert process.stdout is not None
         with process.stdout as output:
             for line in output:
@@ -71,7 +71,7 @@ class TestNode:
                     ready.set()
 
     def await_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until it serves clients. Raises RuntimeError with the end of its log when it does not."""
+        """Wait until it serves clients. Raises RuntimeError with the end of its log if it does not in time, or ends."""
         deadline = time.monotonic() + timeout_s
         while not self._ready.wait(ASK_EVERY_S):
             if not self.is_running or time.monotonic() > deadline:
@@ -79,7 +79,7 @@ class TestNode:
                 raise RuntimeError(f"node {self.plan.node_id} does not serve; its log ends with:\n{end}")
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process, if there is one."""
+        """Send a signal to the process, if it runs."""
         if self._process is not None and self.is_running:
             os.kill(self._process.pid, number)
 
@@ -107,14 +107,14 @@ class Links:
         self._process: subprocess.Popen[bytes] | None = None
 
     def before(self, node_id: int, port: int) -> int:
-        """The port that leads to a node's `port`."""
+        """Add a relay in front of a node's `port`; returns the relay's port."""
         listening = socket.create_server((self._host, 0))
         self._listening.append(listening)
         self._arguments.append(f"{listening.fileno()}:{node_id}:{port}")
         return listening.getsockname()[1]
 
     def start(self) -> None:
-        """Start the process. What connects meanwhile waits."""
+        """Start the process. Connections made before it serves wait in the backlog."""
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-m", "odradek.gateway.testing.links", *self._arguments],
             pass_fds=[each.fileno() for each in self._listening],
@@ -126,11 +126,11 @@ class Links:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has been started, and has not ended."""
+        """True if the process has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
-    def tell(self, command: str) -> None:
-        """Have a command carried out, and return when it is."""
+    def execute(self, command: str) -> None:
+        """Send a command to the process, and return when it has been executed."""
         process = self._process
         assert process is not None, "this cluster has no links that can be cut"
         assert process.stdin is not None
@@ -140,7 +140,7 @@ class Links:
         assert process.stdout.readline() == b"done\n"
 
     def stop(self) -> None:
-        """End the process, which its standard input's end does."""
+        """End the process by closing its standard input."""
         if self._process is not None:
             with self._process as process:
                 assert process.stdin is not None
@@ -150,8 +150,8 @@ class Links:
 class TestCluster:
     """Brokers with the ids 1, 2, …, that run while the `with` block does.
 
-    `config` holds further settings of all of them under Kafka's names. Data are in `directory`, by default one that is
-    removed in the end. Without `links` nodes connect to each other directly, and `partition` cannot be used.
+    `config` contains further settings of all brokers under Kafka's names. Data are in `directory`, by default a
+    temporary one. Without `links`, nodes connect to each other directly, and `partition` cannot be used.
     """
 
     __test__ = False
@@ -178,7 +178,7 @@ class TestCluster:
         return self.bootstrap_without()
 
     def bootstrap_without(self, *broker_ids: int) -> str:
-        """The same without some brokers."""
+        """As `bootstrap`, without some brokers."""
         return ",".join(
             [f"{self.host}:{node.plan.port}" for each, node in self._nodes.items() if each not in broker_ids]
         )
@@ -189,11 +189,11 @@ class TestCluster:
         return tuple(self._nodes)
 
     def node(self, broker_id: int) -> TestNode:
-        """One broker's process."""
+        """The process of one broker."""
         return self._nodes[broker_id]
 
     def start(self) -> None:
-        """Start all brokers, and return when all serve. Raises RuntimeError when one does not."""
+        """Start all brokers, and return when all serve. Raises RuntimeError if one does not."""
         from odradek.gateway.config.python_values import setting_texts
 
         if self._directory is None:
@@ -209,14 +209,18 @@ class TestCluster:
         for each in planned:
             file = directory / f"node-{each.node_id}.properties"
             each.write(file)
-            self._nodes[each.node_id] = TestNode(each, file)
+            self._nodes[each.node_id] = self.new_node(each, file)
         for node in self._nodes.values():
             node.start()
         for node in self._nodes.values():
             node.await_ready()
 
+    def new_node(self, node: NodePlan, file: Path) -> TestNode:
+        """What runs a node. A subclass may run another program."""
+        return TestNode(node, file)
+
     def stop(self) -> None:
-        """Stop all brokers in order, paused ones too, and remove the data unless they have a directory."""
+        """Stop all brokers cleanly, also paused ones, and remove the data unless `directory` was given."""
         if self._links is not None and self._links.is_running:
             self.heal()
         for node in self._nodes.values():
@@ -234,12 +238,18 @@ class TestCluster:
             self._temporary.cleanup()
 
     def kill(self, broker_id: int) -> None:
-        """Kill a broker at once (SIGKILL), and return when it is gone."""
-        self._nodes[broker_id].signal(signal.SIGKILL)
-        self._nodes[broker_id].join()
+        """Kill a broker (SIGKILL), and return when its process has ended."""
+        self.kill_at_once(broker_id)
+
+    def kill_at_once(self, *broker_ids: int) -> None:
+        """Kill several brokers before any of them can notice the end of another, and return when all are gone."""
+        for broker_id in broker_ids:
+            self._nodes[broker_id].signal(signal.SIGKILL)
+        for broker_id in broker_ids:
+            self._nodes[broker_id].join()
 
     def restart(self, broker_id: int) -> None:
-        """Restart a broker, with a clean shutdown before if it runs; return when it serves clients."""
+        """Start a broker, after a clean shutdown if it runs; returns when it serves clients."""
         node = self._nodes[broker_id]
         node.signal(signal.SIGCONT)
         node.signal(signal.SIGTERM)
@@ -248,19 +258,22 @@ class TestCluster:
         node.await_ready()
 
     def pause(self, broker_id: int) -> None:
-        """Stop a broker's process where it is (SIGSTOP), as a machine that hangs; `resume` lets it go on."""
+        """Pause a broker's process (SIGSTOP), like a machine that hangs, until `resume`."""
         self._nodes[broker_id].signal(signal.SIGSTOP)
 
     def resume(self, broker_id: int) -> None:
-        """Let a paused broker go on."""
+        """Resume a paused broker (SIGCONT)."""
         self._nodes[broker_id].signal(signal.SIGCONT)
 
     def partition(self, one: int, other: int, *, one_way: bool = False) -> None:
-        """Cut the link between two brokers until `heal`: what is sent waits. `one_way` cuts from `one` to `other`."""
+        """Cut the link between two brokers until `heal`, which delivers what was sent meanwhile.
+
+        `one_way` cuts only the direction from `one` to `other`.
+        """
         assert self._links is not None, "this cluster has no links that can be cut"
-        self._links.tell(f"cut {one} {other}")
+        self._links.execute(f"cut {one} {other}")
         if not one_way:
-            self._links.tell(f"cut {other} {one}")
+            self._links.execute(f"cut {other} {one}")
 
     def isolate(self, broker_id: int) -> None:
         """Cut all links between a broker and the others until `heal`. Clients still reach it."""
@@ -269,17 +282,17 @@ class TestCluster:
                 self.partition(broker_id, other)
 
     def heal(self) -> None:
-        """Restore all links between brokers; what waited arrives now."""
+        """Restore all links between brokers; what was sent meanwhile is delivered now."""
         assert self._links is not None, "this cluster has no links that can be cut"
-        self._links.tell("heal")
+        self._links.execute("heal")
 
     def wipe(self, broker_id: int) -> None:
-        """Delete all data of a broker that does not run, as if it had a new disk."""
+        """Delete all data of a broker that does not run, as if it got a new disk."""
         assert not self._nodes[broker_id].is_running, f"node {broker_id} runs"
         shutil.rmtree(self._nodes[broker_id].plan.directory)
 
     def leader(self, topic: str, partition: int, *, not_broker: int | None = None, timeout_s: float = 60.0) -> int:
-        """The broker that leads a partition, once there is one, other than `not_broker`. Raises TimeoutError."""
+        """Wait until a broker other than `not_broker` leads a partition; returns its id. Raises TimeoutError."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             for broker_id in self._nodes:
@@ -290,7 +303,7 @@ class TestCluster:
         raise TimeoutError(f"{topic}-{partition} has no leader within {timeout_s:.0f} s")
 
     def await_in_sync(self, timeout_s: float = 60.0) -> None:
-        """Wait until all replicas of all partitions are in sync. Raises TimeoutError with those that are not."""
+        """Wait until all replicas of all partitions are in sync. Raises TimeoutError naming partitions that are not."""
         from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
 
         deadline = time.monotonic() + timeout_s
@@ -312,7 +325,7 @@ class TestCluster:
         raise TimeoutError(f"not in sync within {timeout_s:.0f} s: {behind}")
 
     def controller(self, *, not_node: int | None = None, timeout_s: float = 60.0) -> int:
-        """The active controller, once there is one, other than `not_node`. Raises TimeoutError."""
+        """Wait until a node other than `not_node` is the active controller; returns its id. Raises TimeoutError."""
         from odradek.wire.messages.describe_quorum import (
             DescribeQuorumRequest,
             DescribeQuorumRequestPartitionData,
@@ -336,7 +349,10 @@ class TestCluster:
         raise TimeoutError(f"there is no active controller within {timeout_s:.0f} s")
 
     def coordinator(self, key: str, *, transactional: bool = False, timeout_s: float = 60.0) -> int:
-        """The broker that coordinates a group or, with `transactional`, a transactional id. Raises TimeoutError."""
+        """Wait until a group or, with `transactional`, a transactional id has a coordinator; returns the broker's id.
+
+        Raises TimeoutError.
+        """
         from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
         request = FindCoordinatorRequest(key_type=int(transactional), coordinator_keys=(key,))
@@ -370,7 +386,7 @@ class TestCluster:
         replication_factor: int = -1,
         configs: "Mapping[str, SettingValue] | None" = None,
     ) -> None:
-        """Create a topic, by default with a replica on up to three brokers. Raises RuntimeError when it is refused."""
+        """Create a topic, by default with up to three replicas. Raises RuntimeError if the cluster refuses it."""
         from odradek.gateway.config.python_values import setting_texts
         from odradek.wire.messages.create_topics import (
             CreatableTopic,
@@ -394,7 +410,7 @@ class TestCluster:
         raise RuntimeError(f"cannot create topic {name}: no broker answers")
 
     def _ask(self, broker_id: int, request: "Message", version: int) -> "Message | None":
-        """A broker's answer, None when it does not give one."""
+        """The response of a broker; None if there is none."""
         from odradek.gateway.testing.asking import ask
 
         return ask((self.host, self._nodes[broker_id].plan.port), request, version)
@@ -420,12 +436,12 @@ def cluster(
     *,
     links: bool = True,
 ) -> TestCluster:
-    """A cluster for `with`; see `TestCluster`."""
+    """A cluster for a `with` block; see `TestCluster`."""
     return TestCluster(brokers, config, directory, links=links)
 
 
 def _linked(nodes: list[NodePlan], links: Links, host: str) -> list[NodePlan]:
-    """The nodes, with what they need to talk to each other through `links` alone: a listener of brokers, addresses."""
+    """The nodes with settings that route all connections between them through `links`."""
     ports = dict(zip([node.node_id for node in nodes], free_ports(len(nodes)), strict=True))
     controllers = {
         node.node_id: links.before(node.node_id, node.controller_port)

@@ -1,4 +1,4 @@
-"""The production broker in a thread of the calling process."""
+"""The production broker in a thread of the calling process, for tests."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -21,12 +21,12 @@ STOP_TIMEOUT_S = 30
 class TestBroker:
     """A broker that runs while the `with` or `async with` block does.
 
-    `storage` is `memory://`, a directory, or a storage URL; `config` holds further settings under Kafka's names, as
-    text, numbers, booleans or lists. The broker may be stopped and started again inside the block: the port stays, and
-    so does the data of a directory.
+    `storage` is `memory://`, a directory, or a storage URL; `config` contains further settings under Kafka's names, as
+    text, numbers, booleans or lists. The broker may be stopped and started again inside the block: it keeps its port,
+    and the data in a directory.
     """
 
-    __test__ = False  # pytest would collect it for its name
+    __test__ = False  # pytest collects classes whose names begin with Test
 
     def __init__(self, storage: str | Path = "memory://", config: "Mapping[str, SettingValue] | None" = None) -> None:
         self._storage = str(storage)
@@ -40,11 +40,11 @@ class TestBroker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as `bootstrap.servers`."""
+        """The address for the clients' `bootstrap.servers`."""
         return f"{self.host}:{self.port}"
 
     def start(self) -> None:
-        """Start the broker and return when it answers. Raises what kept it from starting."""
+        """Start the broker, and return when it serves. Raises the error that prevents the start, or TimeoutError."""
         assert self._thread is None, "the broker runs already"
         self._ready.clear()
         self._failure = None
@@ -58,7 +58,10 @@ class TestBroker:
             raise self._failure
 
     def stop(self) -> None:
-        """Drain and stop; no error when it does not run. Raises what made the broker fail meanwhile."""
+        """Answer accepted requests, and stop; does nothing if the broker does not run.
+
+        Raises the error that has ended the broker, or TimeoutError.
+        """
         if self._thread is None:
             return
         if self._running is not None:
@@ -71,7 +74,7 @@ class TestBroker:
             raise self._failure
 
     def create_topic(self, name: str, partitions: int = 1, configs: "Mapping[str, SettingValue] | None" = None) -> None:
-        """Create a topic. Raises RuntimeError with the broker's reason, ConfigError for a value of another kind."""
+        """Create a topic. Raises RuntimeError with the broker's reason, ConfigError for a value of a wrong type."""
         from odradek.gateway.config.python_values import setting_texts
 
         self._started().create_topic(name, partitions, setting_texts(configs))
@@ -82,7 +85,7 @@ class TestBroker:
         return self._running
 
     def restart(self) -> None:
-        """Stop and start again on the same port."""
+        """Stop, and start again on the same port."""
         self.stop()
         self.start()
 
@@ -134,12 +137,12 @@ class TestBroker:
 
 
 def broker(storage: str | Path = "memory://", config: "Mapping[str, SettingValue] | None" = None) -> TestBroker:
-    """A broker for `with` or `async with`; see `TestBroker`."""
+    """A broker for a `with` or `async with` block; see `TestBroker`."""
     return TestBroker(storage, config)
 
 
 async def _in_thread(call: Callable[[], None]) -> None:
-    """Run `call` in a thread of whatever event loop this is."""
+    """Run `call` in a worker thread of the running event loop, trio's or asyncio's."""
     if sniffio.current_async_library() == "trio":
         import trio
 

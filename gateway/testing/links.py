@@ -4,13 +4,13 @@
                      ▲
     test ── "cut 1 2", "heal" ── its standard input; each command is answered by a line
 
-Nodes advertise the relay's ports to each other, so that every connection between two of them goes through it, while
-clients reach them directly. It needs no privileges and no network namespaces, so it works the same for root, for other
-users and in a container. The client id of a connection's first request names the node that it comes from
-(`broker-2-fetcher-0`, `raft-client-2`, …).
+Nodes advertise the relay's ports to each other, so that every connection between two nodes goes through it, while
+clients connect directly. The relay needs no privileges and no network namespaces, so it works for root, for other users
+and in a container. The client id of a connection's first request contains the id of the node that has opened it
+(`broker-2-fetcher-0`, `raft-client-2`, …; `2` alone where a broker of a real Kafka turns to a controller).
 
-A cut link loses no bytes of an open connection: they arrive late, when the link is healed, and so does the connection's
-end, as with TCP over a network that drops packets. A new connection is accepted, but nothing is relayed.
+A cut link loses no bytes of an open connection: they are delivered when the link is healed, and so is the connection's
+end, as with TCP over a network that drops packets. A new connection is accepted, but nothing is relayed until then.
 """
 
 import re
@@ -20,29 +20,29 @@ from typing import Final
 
 import trio
 
-HEADER: Final = re.compile(rb"^.{4}.{8}..(?:broker|node|raft-client)-([0-9]+)", re.DOTALL)
-"""Length, API key, version and correlation id of a first request, and the client id that names the node."""
+HEADER: Final = re.compile(rb"^.{4}.{8}..(?:(?:broker|node|raft-client)-)?([0-9]+)", re.DOTALL)
+"""The start of a request: length, API key, version, correlation id, and the client id with the node's id."""
 HEADER_BYTES: Final = 64
 CHUNK_BYTES: Final = 1 << 18
 
 
 class Gates:
-    """Which links are open: from each node to each other one."""
+    """The state of each link, from one node to another: open or cut."""
 
     def __init__(self) -> None:
         self._open: defaultdict[tuple[int, int], trio.Event] = defaultdict(_opened)
 
     def cut(self, source: int, target: int) -> None:
-        """Let nothing more through from `source` to `target`."""
+        """Cut the link from `source` to `target`."""
         self._open[source, target] = trio.Event()
 
     def heal(self) -> None:
-        """Open all."""
+        """Open all links."""
         for gate in self._open.values():
             gate.set()
 
     async def passed(self, source: int, target: int) -> None:
-        """Wait until the way from `source` to `target` is open."""
+        """Wait until the link from `source` to `target` is open."""
         while not self._open[source, target].is_set():
             await self._open[source, target].wait()
 
@@ -54,7 +54,7 @@ def _opened() -> trio.Event:
 
 
 class Relay:
-    """What comes to one of `target`'s relayed ports goes on to its real one."""
+    """Relays connections to one port of the node `target`."""
 
     def __init__(self, gates: Gates, target: int, port: int) -> None:
         self._gates = gates
@@ -75,7 +75,7 @@ class Relay:
             await self._gates.passed(source, self._target)
             await self._gates.passed(self._target, source)
             if await _has_ended(client):
-                return  # it gave up before it was let through, and has sent nothing over a connection that never was
+                return  # the client closed the connection before it was relayed
             server = await trio.open_tcp_stream("127.0.0.1", self._port)
             async with server, trio.open_nursery() as nursery:
                 nursery.start_soon(self._pump, server, client, self._target, source)
@@ -83,10 +83,10 @@ class Relay:
                 await server.send_all(head)
                 await self._pump(client, server, source, self._target)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            return  # the node is not there, or a side has ended: both get the end of the connection
+            return  # the node does not run, or a side has closed: both connections are closed
 
     async def _pump(self, one: trio.SocketStream, other: trio.SocketStream, source: int, target: int) -> None:
-        """Pass on what `one` sends, then its end."""
+        """Relay the bytes that `one` sends, then the end of its stream."""
         try:
             while some := await one.receive_some(CHUNK_BYTES):
                 await self._gates.passed(source, target)
@@ -103,7 +103,7 @@ class Relay:
 
 
 async def _head(client: trio.SocketStream) -> bytes:
-    """The first bytes, enough to know where they come from."""
+    """The first bytes of a connection, enough to find the node that has opened it."""
     head = b""
     while len(head) < HEADER_BYTES and HEADER.match(head) is None:
         some = await client.receive_some(CHUNK_BYTES)
@@ -120,7 +120,7 @@ async def _has_ended(client: trio.SocketStream) -> bool:
 
 
 async def _execute_commands(gates: Gates) -> None:
-    """Execute the commands on standard input until its end."""
+    """Execute the commands from standard input until it ends."""
     async for line in trio.wrap_file(sys.stdin):
         words = line.split()
         if words[0] == "cut":

@@ -1,4 +1,4 @@
-"""Ports for brokers that are started as processes of their own, and must know their ports before they start."""
+"""Ports for brokers that run as separate processes, whose ports must be known before they start."""
 
 import secrets
 import socket
@@ -7,16 +7,16 @@ from typing import Final
 
 FIRST_PORT: Final = 20_000
 LAST_PORT: Final = 32_000
-"""Below the range that systems take the ports of outgoing connections from: a broker that is down keeps its port."""
+"""Below the range of ports of outgoing connections, so that none takes the port of a broker that is down."""
 HOST: Final = "127.0.0.1"
 ATTEMPTS: Final = 1000
-# By chance, and not in order, so that most attempts succeed; the chance is not that of `random`, since test runs give
-# all their processes one seed.
+# Ports are chosen at random, not in order, so that most attempts succeed; with `secrets`, not `random`, since test runs
+# seed `random` the same in all their processes.
 
 _reserved: list[socket.socket] = []
-"""UDP sockets at the ports that this process has handed out. Brokers listen with TCP, so the sockets are not in their
-way; but another process, or a second call, cannot bind the same UDP port, and so takes another port. The reservation
-also holds while a broker is down, and ends with the process, however that ends."""
+"""UDP sockets bound to the ports that this process has returned. They do not block the brokers, which listen with TCP,
+but another process, or a second call, cannot bind the same UDP port, and so takes another port. The reservation holds
+while a broker is down, and ends with the process, in whatever way the process ends."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -28,7 +28,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_ports_in_a_row(count: int) -> range:
-    """As `free_ports`, each one more than the one before it."""
+    """As `free_ports`, with consecutive numbers."""
     for _ in range(ATTEMPTS):
         first = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT - count)
         ports = range(first, first + count)
@@ -44,7 +44,7 @@ def free_ports_in_a_row(count: int) -> range:
 
 
 def _reserve(port: int) -> socket.socket:
-    """Raises OSError when the port is reserved already, or something listens at it."""
+    """Reserve a port. Raises OSError if it is reserved already, or something listens on it."""
     reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         reservation.bind((HOST, port))

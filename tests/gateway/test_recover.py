@@ -1,4 +1,4 @@
-"""A damaged or lost metadata log deletes nothing: the start refuses, and `odradek recover` makes the log again."""
+"""A damaged or lost metadata log deletes nothing: the start refuses, and `odradek recover` rebuilds the log."""
 
 import re
 import shlex
@@ -162,7 +162,7 @@ def test_following_the_message_brings_everything_back(data, damage):
     arguments = shlex.split(command[1])[1:]
     assert "Nothing was changed: add --yes" in odradek(*arguments)
     assert "Nothing was changed: add --yes" in odradek(*arguments)
-    assert "is made again" in odradek(*arguments, "--yes")
+    assert "is rebuilt" in odradek(*arguments, "--yes")
     if damage is not remove_directory:
         assert list(data.glob("__cluster_metadata-0.*-stray"))
     with ProcessBroker(data) as broker:

@@ -30,12 +30,12 @@ from odradek.gateway.cli.clients.interface import (
 from odradek.gateway.cli.clients.settings import translated
 from odradek.gateway.cli.errors import CliError, confluent_error_text
 
-EARLIEST, LATEST = -2, -1  # the timestamps by which ListOffsets asks for either end
+EARLIEST, LATEST = -2, -1  # the timestamps that request the first and the end offset in ListOffsets
 ANY_PARTITION = -1
 LARGEST_BATCH_BYTES = 1_000_000  # below Kafka's default max.message.bytes; small batches cost the broker a sync each
 QUEUE_PAUSE_S = 0.05
 COLLECT_EVERY_OBJECTS = 100_000
-FETCH_AGAIN_AFTER_MS = 5  # librdkafka's second after its queue was full is longer than printing the queue takes
+FETCH_AGAIN_AFTER_MS = 5  # librdkafka's default, 1 s after a full queue, is longer than printing the queue takes
 
 
 def library() -> Any:  # noqa: ANN401 - older versions have no types
@@ -45,7 +45,7 @@ def library() -> Any:  # noqa: ANN401 - older versions have no types
 
 @contextmanager
 def _collecting_seldom() -> Generator[None]:
-    """A million records are as many objects and no cycles: looking for those takes a tenth of the time."""
+    """Run the garbage collector seldom: records form no cycles, and looking for cycles takes 10% of the time."""
     before = gc.get_threshold()
     gc.set_threshold(COLLECT_EVERY_OBJECTS, *before[1:])
     try:
@@ -65,7 +65,7 @@ def _common(target: Target) -> dict[str, Any]:
 def _logger() -> logging.Logger:
     logger = logging.getLogger("confluent_kafka")
     if not logger.handlers:
-        logger.addHandler(logging.NullHandler())  # the command says what went wrong; the rest is for --verbose
+        logger.addHandler(logging.NullHandler())  # the command reports errors itself; the log is for --verbose
     return logger
 
 
@@ -82,7 +82,7 @@ def _text(error: Exception) -> str:
 
 @contextmanager
 def _answering(target: Target) -> Generator[None]:
-    """Say plainly that no broker answered, where a request found none."""
+    """Turn an error for a request that no broker answered into `UnreachableError`."""
     kafka = library()
     try:
         yield
@@ -95,7 +95,7 @@ def _answering(target: Target) -> Generator[None]:
 
 @contextmanager
 def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
-    """A sender on `target`; leaving the block waits for what was sent, an error in the block does not."""
+    """A sender on `target`. Leaving the block waits until all records are sent, unless an error leaves it."""
     options = {
         "acks": settings.acks,
         "enable.idempotence": settings.acks == "all",
@@ -105,7 +105,7 @@ def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
         "message.max.bytes": settings.max_record_bytes + 1_024,
         "message.timeout.ms": DELIVERY_TIMEOUT_MS,
         "topic.metadata.propagation.max.ms": target.timeout_ms,
-        "partitioner": "murmur2_random",  # a key goes where Java's and kafka-python's clients put it
+        "partitioner": "murmur2_random",  # the partition of a key is the same as in Java's and kafka-python's clients
         "queue.buffering.max.messages": MAX_UNACKNOWLEDGED_RECORDS,
         "queue.buffering.max.kbytes": max(MAX_UNACKNOWLEDGED_BYTES, 2 * settings.max_record_bytes) // 1024,
         "delivery.report.only.error": True,
@@ -126,7 +126,7 @@ def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
 
 
 class ConfluentSender:
-    """Reports come only of records that failed: what is neither failed nor queued was acknowledged."""
+    """Delivery reports come only for failed records: a record that is neither failed nor queued is acknowledged."""
 
     def __init__(self, producer: Any, settings: SendSettings) -> None:  # noqa: ANN401
         self._producer = producer
@@ -191,7 +191,7 @@ class ConfluentSender:
         self._failed[line] = confluent_error_text(error)
 
     def _serve(self, pause_s: float) -> None:
-        """Run delivery callbacks, and raise the first failure."""
+        """Run delivery callbacks for up to `pause_s`; raises the error of the first line that failed."""
         self._producer.poll(pause_s)
         if self._failed:
             first = min(self._failed)
@@ -210,7 +210,7 @@ def _timestamp(record: Any) -> int:  # noqa: ANN401
 def open_reader(target: Target, settings: ReadSettings) -> Generator[Reader]:
     """A reader on `target`; leaving the block leaves the group."""
     options = {
-        "group.id": settings.group or "odradek-cli",  # the client insists on one; nothing is committed to it
+        "group.id": settings.group or "odradek-cli",  # the client requires one; nothing is committed to it
         "auto.offset.reset": settings.reset,
         "isolation.level": settings.isolation,
         "enable.auto.commit": False,
@@ -227,7 +227,7 @@ def open_reader(target: Target, settings: ReadSettings) -> Generator[Reader]:
 
 
 class ConfluentReader:
-    """A `confluent_kafka.Consumer` as a `Reader`; ends of partitions come as events, which keep `position` true."""
+    """A `confluent_kafka.Consumer` as a `Reader`. Events for the ends of partitions keep `position` correct."""
 
     def __init__(self, consumer: Any, target: Target) -> None:  # noqa: ANN401
         self._consumer = consumer
@@ -244,7 +244,7 @@ class ConfluentReader:
         """See `Reader`."""
         with _answering(self._target):
             found = self._consumer.list_topics(topic, timeout=self._target.timeout_ms / 1000).topics[topic]
-        if found.error is not None and found.error.code() not in {3, 5}:  # unknown, or without leader for a moment
+        if found.error is not None and found.error.code() not in {3, 5}:  # unknown topic, or no leader at the moment
             raise CliError(f"topic {topic!r}: {confluent_error_text(found.error)}")
         return found.partitions
 
@@ -323,7 +323,7 @@ class ConfluentReader:
         if first is None:
             return {}
         found: dict[TopicPartition, list[Any]] = {}
-        # a larger wait here would hold back what has come
+        # a timeout above 0 would delay records that have already arrived
         for message in (first, *(self._consumer.consume(max_records - 1, 0) if max_records > 1 else ())):
             if message.error() is None:
                 found.setdefault(message.partition(), []).append(message)

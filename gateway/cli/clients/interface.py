@@ -1,4 +1,4 @@
-"""What `produce` and `consume` need of a Kafka client. Two adapters have it, and both pass the same tests."""
+"""The interface of a Kafka client for `produce` and `consume`. Its two implementations pass the same tests."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -19,9 +19,9 @@ OutgoingTuple = tuple[bytes | None, bytes | None, Headers, int | None]
 
 
 class Outgoing(NamedTuple):
-    """A record to send; a value of None is a tombstone, `timestamp_ms` of None means now.
+    """A record to send. A `value` of None is a tombstone; with a `timestamp_ms` of None it gets the time of sending.
 
-    Where there are many, plain tuples of these fields do, for making one of these for each takes as long as sending it.
+    For many records, use plain tuples of these fields: creating an `Outgoing` takes as long as sending it.
     """
 
     value: bytes | None
@@ -31,7 +31,7 @@ class Outgoing(NamedTuple):
 
 
 class SendSettings(NamedTuple):
-    """How records are sent. `partition` of None leaves it to the key; `codec` is one of Kafka's, or "none"."""
+    """How records are sent. With a `partition` of None the key selects it; `codec` is one of Kafka's, or "none"."""
 
     topic: str
     partition: int | None
@@ -43,15 +43,15 @@ class SendSettings(NamedTuple):
 class Sender(Protocol):
     """Sends records of one topic in order, with a bounded number unacknowledged.
 
-    The first record that fails ends everything: both methods raise `CliError` naming its line.
+    After the first record that fails, nothing more is sent: both methods raise `CliError` naming its line.
     """
 
     def send(self, line: int, records: Iterable[OutgoingTuple]) -> None:
-        """Hand over records, the first of them from input line `line`; blocks while too much is unacknowledged."""
+        """Send records, the first of them from input line `line`; blocks while too much is unacknowledged."""
         ...
 
     def settle(self) -> int:
-        """Wait until everything sent is acknowledged; the number of all records that were."""
+        """Wait until everything sent is acknowledged; returns the number of all acknowledged records."""
         ...
 
 
@@ -76,15 +76,15 @@ class ReadSettings(NamedTuple):
 
 
 class Reader(Protocol):
-    """Reads partitions of one topic, assigned here or by a group. Nothing is committed but by `commit`."""
+    """Reads partitions of one topic, assigned by `assign` or a group. Only `commit` and `Releasing` commit offsets."""
 
     @property
     def access(self) -> Access:
-        """How to read this client's records."""
+        """The functions that read this client's records."""
         ...
 
     def partitions_of(self, topic: str) -> Collection[int]:
-        """The indexes of a topic's partitions, empty where there is no such topic; never creates it."""
+        """The indexes of a topic's partitions; empty if it does not exist. Never creates the topic."""
         ...
 
     def first_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -92,11 +92,11 @@ class Reader(Protocol):
         ...
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The offset after the last record that may be read of each partition."""
+        """The offset after the last record of each partition that can be read at the isolation level."""
         ...
 
     def offsets_at(self, partitions: Sequence[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:
-        """The first offset at or after a time; partitions without such a record are left out."""
+        """The offset of the first record at or after a time; partitions without such a record are left out."""
         ...
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -104,14 +104,14 @@ class Reader(Protocol):
         ...
 
     def subscribe(self, topic: str, releasing: "Releasing") -> None:
-        """Join the group. `releasing` is called inside `poll` and on closing when this member loses partitions.
+        """Join the group. `releasing` is called in `poll` and on closing when partitions of this member are revoked.
 
-        What it gives is committed before the partitions have another owner.
+        The offsets that it returns are committed before the partitions get another owner.
         """
         ...
 
     def is_settled(self) -> bool:
-        """Whether the group has assigned its partitions."""
+        """True if the group has assigned its partitions."""
         ...
 
     def assignment(self) -> Collection[TopicPartition]:
@@ -119,7 +119,7 @@ class Reader(Protocol):
         ...
 
     def position(self, partition: TopicPartition, timeout_ms: int) -> int | None:
-        """The offset after all that was polled and skipped; None while it is not known."""
+        """The offset after everything that was polled or skipped; None while it is not known."""
         ...
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
@@ -133,45 +133,45 @@ class Reader(Protocol):
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the group's offsets; returns when the coordinator has stored them.
 
-        Raises `CommitRefusedError` where the group has gone on without this member.
+        Raises `CommitRefusedError` if the group has rebalanced or removed this member.
         """
         ...
 
 
 class Releasing(Protocol):
-    """What a group's reader asks for when partitions are taken from it; a client may call it from its own thread.
+    """Callbacks of `Reader.subscribe` for revoked partitions; a client may call them from its own thread.
 
-    The thread that polls or closes the reader waits meanwhile. No method may call the reader.
+    The thread that polls or closes the reader waits meanwhile. The methods must not call the reader.
     """
 
     def revoked(self) -> Mapping[TopicPartition, int]:
-        """The offsets to commit before the partitions are released."""
+        """Returns the offsets to commit before the partitions are released."""
         ...
 
     def lost(self) -> None:
-        """Membership is lost: nothing can be committed any more."""
+        """Called when this member was removed from the group: nothing can be committed any more."""
         ...
 
     def committed(self, *, refused: bool) -> None:
-        """The commit of what `revoked` gave has ended; `refused` where the group has gone on without this member."""
+        """Called after the commit of the offsets from `revoked`; `refused` is True if the coordinator refused it."""
         ...
 
 
 class CommitRefusedError(Exception):
-    """The group rebalances or has removed this member: its offsets are those of the partitions' next owners."""
+    """The group rebalances or has removed this member: the next owners of the partitions commit their offsets."""
 
 
 REFUSALS = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS,
                       ErrorCode.STALE_MEMBER_EPOCH})  # fmt: skip
-"""Errors of OffsetCommit that end in `CommitRefusedError`."""
+"""Errors of OffsetCommit for which `CommitRefusedError` is raised."""
 
 
 def require_partition(settings: SendSettings, existing: Collection[int]) -> None:
-    """Raise `CliError` where all records are to go to a partition that the topic does not have."""
+    """Raise `CliError` if the topic does not have the partition that `settings` selects for all records."""
     if settings.partition is not None and existing and settings.partition not in existing:
         raise CliError(f"topic {settings.topic!r} has no partition {settings.partition}; it has {len(existing)}")
 
 
 def send_failure(line: int, reason: str, acknowledged: int) -> CliError:
-    """The error of a record that could not be sent."""
+    """The error for a record that could not be sent."""
     return CliError(f"line {line}: {reason} (acknowledged before: {counted(acknowledged, 'record')})")

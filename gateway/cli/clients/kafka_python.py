@@ -1,4 +1,4 @@
-"""`produce` and `consume` over kafka-python, which is always there and slow."""
+"""`produce` and `consume` over kafka-python, which is always installed, and slow."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ from odradek.gateway.cli.clients.interface import (
 from odradek.gateway.cli.errors import CliError, broker_error_text, explained
 from odradek.wire.errors import ErrorCode
 
-RECORD_OVERHEAD_BYTES = 300  # what a waiting record costs besides its own bytes
+RECORD_OVERHEAD_BYTES = 300  # memory that an unacknowledged record takes besides its own bytes
 BATCH_BYTES = 131_072
 MAX_POLL_RECORDS = 2_000
 ACCESS = Access(*map(attrgetter, Access._fields))
@@ -46,7 +46,7 @@ ACCESS = Access(*map(attrgetter, Access._fields))
 
 @contextmanager
 def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
-    """A sender on `target`; leaving the block waits for what was sent, an error in the block does not."""
+    """A sender on `target`. Leaving the block waits until all records are sent, unless an error leaves it."""
     options = {
         "acks": "all" if settings.acks == "all" else int(settings.acks),
         "enable_idempotence": settings.acks == "all",
@@ -63,7 +63,7 @@ def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
 
 
 class KafkaPythonSender:
-    """Waits for the oldest acknowledgement whenever too much is under way."""
+    """Waits for the oldest acknowledgement whenever too much is unacknowledged."""
 
     def __init__(self, producer: Producer, settings: SendSettings) -> None:
         self._producer = producer
@@ -76,7 +76,7 @@ class KafkaPythonSender:
         """See `Sender`."""
         for number, record in enumerate(records, line):
             self._send(number, *record)
-            while self._waiting and (self._is_crowded() or self._waiting[0][0].is_done):
+            while self._waiting and (self._is_full() or self._waiting[0][0].is_done):
                 self._settle_oldest()
 
     def _send(
@@ -104,7 +104,7 @@ class KafkaPythonSender:
             self._settle_oldest()
         return self._acknowledged
 
-    def _is_crowded(self) -> bool:
+    def _is_full(self) -> bool:
         return len(self._waiting) > MAX_UNACKNOWLEDGED_RECORDS or self._waiting_bytes > MAX_UNACKNOWLEDGED_BYTES
 
     def _settle_oldest(self) -> None:
@@ -135,7 +135,7 @@ def open_reader(target: Target, settings: ReadSettings) -> Generator[Reader]:
 
 
 class KafkaPythonReader:
-    """A `KafkaConsumer` as a `Reader`; the client insists on its own tuples of topic and partition."""
+    """A `KafkaConsumer` as a `Reader`; the client requires its own tuples of topic and partition."""
 
     access = ACCESS
 
@@ -192,7 +192,7 @@ class KafkaPythonReader:
         try:
             return self._consumer.poll(timeout_ms, max_records=min(max_records, MAX_POLL_RECORDS))
         except library().errors.KafkaError as error:
-            raise error.__cause__ or error from None  # what a listener raises is only the cause of what comes here
+            raise error.__cause__ or error from None  # an error of the listener is the cause of this one
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See `Reader`."""
@@ -211,7 +211,7 @@ def _own(partitions: Collection[TopicPartition]) -> list[TopicPartition]:
 def _led(
     offsets_of: Callable[[Sequence[TopicPartition]], dict[TopicPartition, int]], partitions: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, int]:
-    """Ask for offsets; of a partition without a leader kafka-python 3.0 gets none, and raises KeyError."""
+    """Request offsets. kafka-python 3.0 gets none of a partition without a leader, and raises KeyError."""
     try:
         return offsets_of(_own(partitions))
     except KeyError as error:
@@ -229,11 +229,11 @@ def _is_refusal(error: Any) -> bool:  # noqa: ANN401 - kafka-python has no types
 
 
 def _keep_joining(consumer: Any) -> None:  # noqa: ANN401 - kafka-python has no types
-    """Have `poll` go on with the join that has begun, also where it outlasts the poll that began it.
+    """Make `poll` continue a join that takes longer than the poll that began it.
 
-    A join begun because a topic's partitions have changed is forgotten by kafka-python 3.0 when that poll times out:
-    once the leader has seen the new partitions, the next poll finds nothing to join for, takes no assignment, sends no
-    heartbeat and fetches nothing, for good. No public call asks for a join.
+    kafka-python 3.0 loses a join that it began because a topic's partitions changed when that poll times out: once the
+    leader has seen the new partitions, the next poll finds no reason to join, so that the consumer never again gets an
+    assignment, sends a heartbeat or fetches. No public method requests a join.
     """
     consumer._coordinator.request_rejoin()  # noqa: SLF001
 
@@ -242,7 +242,7 @@ def _listener(consumer: Consumer, releasing: Releasing) -> Any:  # noqa: ANN401 
     kind: Any = library().AsyncConsumerRebalanceListener
 
     class Listener(kind):
-        """Runs in the client's I/O thread, where a call that blocks, such as `commit`, is refused by the client."""
+        """Called in the client's I/O thread, where the client refuses calls that block, such as `commit`."""
 
         async def on_partitions_revoked(self, revoked: object) -> None:
             _keep_joining(consumer)
@@ -251,7 +251,7 @@ def _listener(consumer: Consumer, releasing: Releasing) -> Any:  # noqa: ANN401 
                 if offsets:
                     await consumer.commit_async(_own_offsets(offsets))
             except library().errors.KafkaError as error:
-                # a coordinator that is moving takes no offsets now, and the rebalance does not wait for the next one
+                # while the coordinator moves it accepts no offsets, and the rebalance does not wait for a retry
                 if not (_is_refusal(error) or error.retriable):
                     raise
                 refused = True

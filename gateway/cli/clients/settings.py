@@ -1,4 +1,4 @@
-"""Which client moves the records, and what its settings are called: `-X` takes kafka-python's names for both."""
+"""Selects the client of `produce` and `consume`, and translates settings: `-X` takes kafka-python's names for both."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -35,20 +35,20 @@ _RENAMED = {
 }
 _NAMES = {name: name.replace("_", ".") for name in _SAME.split()} | _RENAMED
 _OURS = frozenset({"auto_commit_interval_ms"})
-"""Settings that the commands act on themselves."""
+"""Settings that the commands apply themselves."""
 
 client_option = click.option(
     "--client",
     type=click.Choice([AUTO, CONFLUENT, KAFKA_PYTHON]),
     default=AUTO,
     show_default=True,
-    help="The library that moves the records. `auto` is confluent-kafka, which is fast, where it is installed "
-    "(`pip install 'odradek[fast]'`) and knows all -X settings, else kafka-python.",
+    help="The client library. `auto` is confluent-kafka, which is fast, if it is installed "
+    "(`pip install 'odradek[fast]'`) and has all -X settings, else kafka-python.",
 )
 
 
 def translated(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """librdkafka's settings for kafka-python's."""
+    """kafka-python's settings under librdkafka's names; those without one are left out."""
     return {_NAMES[name]: value for name, value in properties.items() if name in _NAMES}
 
 
@@ -57,7 +57,7 @@ def _untranslatable(properties: Mapping[str, Any]) -> list[str]:
 
 
 def _is_fast(client: str, target: Target) -> bool:
-    """Whether to use confluent-kafka; raises wrong usage where it was asked for and cannot be had."""
+    """True if confluent-kafka is to be used; wrong usage if it was requested and cannot be used."""
     if client == KAFKA_PYTHON:
         return False
     installed = importlib.util.find_spec("confluent_kafka") is not None

@@ -1,14 +1,14 @@
-"""The anomalies by name, and what one finding says."""
+"""The names of the anomalies, and the type of a finding."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Anomaly(StrEnum):
-    """What must not be seen in a history, with the names of `jepsen.tests.kafka`; two are our own.
+    """Kinds of anomalies in a history, with the names of `jepsen.tests.kafka`; two are our own.
 
-    `torn-transaction`: a part of an operation was read, another part never. `G1c-ww`: a cycle of reads together with
-    the order of writes, which Kafka's contract allows.
+    `torn-transaction`: some records of an operation were read, others never. `G1c-ww`: a cycle of read and write edges,
+    which Kafka's contract allows.
     """
 
     INCONSISTENT_OFFSETS = "inconsistent-offsets"
@@ -33,7 +33,7 @@ class Anomaly(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One anomaly that was found, and the records or operations that show it."""
+    """One anomaly, and the records or operations in which it was found."""
 
     anomaly: Anomaly
     what: str

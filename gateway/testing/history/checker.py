@@ -1,4 +1,4 @@
-"""All anomalies of a history, and which of them Kafka's contract allows."""
+"""Finds all anomalies of a history, and separates those that Kafka's contract allows."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ ALWAYS_ALLOWED: Final = frozenset({Anomaly.SEND_SKIP_INSIDE, Anomaly.WRITE_CYCLE
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contract:
-    """What the clients of a history were promised.
+    """The guarantees that the clients of a history have.
 
-    `read_to_end`: the last polls came to the end of every partition, so that what none returned is lost. `subscribes`:
-    consumers are members of a group, whose positions may jump at a rebalance that they do not report. `idempotent`:
-    producers do not double records when they retry. `one_in_flight`: a producer sends one batch after the other, or is
-    idempotent, so that its records keep their order. `read_committed`: all consumers read with that isolation level.
-    `atomic`: an operation that sends several records is a transaction, of which all are to be seen or none.
+    `read_to_end`: the last polls reached the end of every partition, so that a record that none returned is lost.
+    `subscribes`: consumers are members of a group, whose positions may jump at a rebalance that they do not report.
+    `idempotent`: producers do not duplicate records when they retry. `one_in_flight`: a producer sends one batch at a
+    time, or is idempotent, so that its records keep their order. `read_committed`: all consumers use that isolation
+    level. `atomic`: an operation that sends several records is a transaction, of which all or none must be read.
     """
 
     read_to_end: bool = True
@@ -40,10 +40,10 @@ class Contract:
     atomic: bool = True
 
     def allows(self, anomaly: Anomaly) -> bool:
-        """Whether it is no error.
+        """True if the anomaly is not an error.
 
-        Transactions write at once into a partition and are not isolated from each other's writes: another client's
-        record may stand between two of theirs, and two of them may stand in a different order in two partitions.
+        Transactions append to partitions immediately and are not isolated from each other's writes: another client's
+        record may be between two of theirs, and two transactions may be in a different order in two partitions.
         """
         return anomaly in ALWAYS_ALLOWED or anomaly in self._allowed_here()
 
@@ -67,7 +67,7 @@ class Contract:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found: `errors` break the contract, `allowed` are anomalies that it permits."""
+    """The result: `errors` violate the contract, `allowed` are anomalies that it allows."""
 
     errors: tuple[Finding, ...]
     allowed: tuple[Finding, ...]
@@ -76,7 +76,7 @@ class Verdict:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing breaks the contract."""
+        """True if no anomaly violates the contract."""
         return not self.errors
 
     def __str__(self) -> str:
@@ -85,11 +85,11 @@ class Verdict:
 
 
 def judge(history: History, contract: Contract = Contract()) -> Verdict:
-    """Look for every anomaly. Raises ValueError for a history that read records which no operation sent."""
+    """Look for all anomalies. Raises ValueError if an operation read a record that no operation sent."""
     versions = Versions(history)
-    strange = unknown_values(history, versions)
-    if strange:
-        raise ValueError(f"{len(strange)} records were read that no operation sent, the first {strange[0]}")
+    unknown = unknown_values(history, versions)
+    if unknown:
+        raise ValueError(f"{len(unknown)} records were read that no operation sent, the first {unknown[0]}")
     found = list(_findings(history, versions))
     return Verdict(
         tuple([finding for finding in found if not contract.allows(finding.anomaly)]),

@@ -1,8 +1,8 @@
-"""Transactions that cannot be put into one order: cycles of what must have come before what.
+"""Transactions that cannot be put into one order: cycles of the relation "must have come before".
 
-Edges: *ww*, two operations wrote neighbouring records of a partition; *wr*, one read what the other wrote; *process*,
-one followed the other in a client; *realtime*, one had ended before the other began. A strongly connected component of
-more than one operation is a cycle.
+Edges: *ww*, two operations wrote neighbouring records of a partition; *wr*, one operation read what the other wrote;
+*process*, one followed the other in a client; *realtime*, one ended before the other began. A strongly connected
+component of more than one operation is a cycle.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from odradek.gateway.testing.history.operations import History, Operation, Outco
 from odradek.gateway.testing.history.versions import Versions
 
 Graph = list[set[int]]
-"""The operations that must come after each, by their place in the history."""
+"""For each operation, those that must come after it, as indexes in the history."""
 Edges = Callable[[History, Versions], Iterable[tuple[Operation, Operation]]]
 """Pairs of operations of which the first must come before the second."""
 
@@ -37,17 +37,17 @@ def cycles(history: History, versions: Versions) -> Iterator[Finding]:
 
 
 def _of_stages(history: History, versions: Versions, stages: Sequence[tuple[Anomaly, Edges]]) -> Iterator[Finding]:
-    place = {id(operation): index for index, operation in enumerate(history)}
+    index_of = {id(operation): index for index, operation in enumerate(history)}
     graph: Graph = [set() for _ in history]
-    told: set[frozenset[int]] = set()
+    reported: set[frozenset[int]] = set()
     for anomaly, edges in stages:
         for before, after in edges(history, versions):
             if before is not after:
-                graph[place[id(before)]].add(place[id(after)])
+                graph[index_of[id(before)]].add(index_of[id(after)])
         for component in strongly_connected(graph):
             members = frozenset(component)
-            if len(members) > 1 and not any(members >= known for known in told):
-                told.add(members)
+            if len(members) > 1 and not any(members >= known for known in reported):
+                reported.add(members)
                 yield Finding(anomaly, " ↔ ".join(_name(history[index]) for index in sorted(members)[:6]))
 
 
@@ -81,7 +81,7 @@ def _process_edges(history: History, versions: Versions) -> Iterator[tuple[Opera
 
 
 def _realtime_edges(history: History, versions: Versions) -> Iterator[tuple[Operation, Operation]]:
-    """From each operation to those that began after its end, without those that another edge implies."""
+    """Edges from each operation to those that began after its end, without edges that others imply."""
     del versions
     events = sorted(
         [(operation.began, 1, index) for index, operation in enumerate(history)]
@@ -94,13 +94,13 @@ def _realtime_edges(history: History, versions: Versions) -> Iterator[tuple[Oper
             for before in ended:
                 yield history[before], operation
         else:
-            # What had ended before this one began is implied through this one from now on.
+            # Edges from operations that ended before this one began are from now on implied by edges from this one.
             ended = [before for before in ended if (history[before].ended or 0) > operation.began]
             ended.append(index)
 
 
 def strongly_connected(graph: Sequence[set[int]]) -> Iterator[list[int]]:
-    """Tarjan's strongly connected components, without recursion: a history has many thousand operations."""
+    """Tarjan's strongly connected components, without recursion, since a history has thousands of operations."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

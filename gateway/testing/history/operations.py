@@ -1,4 +1,4 @@
-"""What clients did: sends and polls in operations, as each client itself has seen them."""
+"""The operations of clients: sends and polls, with the results that the client itself observed."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -7,11 +7,11 @@ from enum import Enum
 Key = tuple[str, int]
 """A partition: its topic and index."""
 Value = int | str
-"""What identifies one record: a test sends a value at most once to a partition."""
+"""Identifies a record: a test sends each value at most once to a partition."""
 
 
 class Outcome(Enum):
-    """How an operation ended. An operation without transaction is one that has committed when it was acknowledged."""
+    """How an operation ended. An operation without a transaction counts as committed when it is acknowledged."""
 
     OK = "acknowledged, or committed"
     FAILED = "certainly not done, or aborted"
@@ -20,7 +20,7 @@ class Outcome(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sent:
-    """A record that was sent; `offset` is None where the client was not told it."""
+    """A record that was sent; `offset` is None if the client did not receive it."""
 
     key: Key
     value: Value
@@ -38,12 +38,12 @@ class Read:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
-    """One send, poll or transaction of a client, its steps in the order in which the client did them.
+    """One send, poll or transaction of a client, with its steps in order.
 
-    `process` is a client that does one operation after the other. `began` and `ended` are positions in any one order of
-    events that all clients share (virtual microseconds, a counter); `ended` is None where the client never knew.
-    `assigned` are partitions that the client was given anew during or before the operation: its position in them may
-    jump.
+    `process` is a client, which runs one operation at a time. `began` and `ended` are positions in an order of events
+    that all clients share (virtual microseconds, a counter); `ended` is None if the client never received the result.
+    `assigned` are partitions that were newly assigned to the client during or before the operation: its position in
+    them may jump.
     """
 
     process: str
@@ -55,12 +55,12 @@ class Operation:
 
     @property
     def sends(self) -> Iterator[Sent]:
-        """What it sent, in order."""
+        """The records that it sent, in order."""
         return (step for step in self.steps if isinstance(step, Sent))
 
     @property
     def reads(self) -> Iterator[Read]:
-        """What it read, in order."""
+        """The records that it read, in order."""
         return (step for step in self.steps if isinstance(step, Read))
 
 
@@ -69,7 +69,7 @@ History = Sequence[Operation]
 
 
 def by_process(history: History) -> dict[str, list[Operation]]:
-    """Each client's operations, in their order."""
+    """The operations of each client, in order."""
     found: dict[str, list[Operation]] = {}
     for operation in history:
         found.setdefault(operation.process, []).append(operation)

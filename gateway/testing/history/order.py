@@ -1,4 +1,4 @@
-"""Anomalies of order: a client's polls, or its sends, that leave records out or go back.
+"""Anomalies of order: a client's polls or sends that skip records or go back.
 
 Positions are indexes in the partition's order of records (`versions.py`), so that offsets without records do not count.
 """
@@ -11,7 +11,7 @@ from odradek.gateway.testing.history.versions import Versions
 
 
 def order_of_polls(history: History, versions: Versions) -> Iterator[Finding]:
-    """Polls that skip records or go backwards, within one operation and between operations of the same client."""
+    """Polls that skip records or go back, within one operation and between operations of the same client."""
     for operations in by_process(history).values():
         last: dict[Key, int] = {}
         for operation in operations:
@@ -39,12 +39,12 @@ def _polls_of(operation: Operation, versions: Versions, last: dict[Key, int]) ->
 
 
 def order_of_sends(history: History, versions: Versions) -> Iterator[Finding]:
-    """Sends of one client that stand in another order than it sent them, or with others' records between them."""
+    """Sends of one client whose records are in another order, or have other clients' records between them."""
     for operations in by_process(history).values():
         last: dict[Key, int] = {}
         for operation in operations:
             inside: dict[Key, int] = {}
-            for sent, index in _placed(operation.sends, versions):
+            for sent, index in _indexed(operation.sends, versions):
                 if sent.key in inside:
                     step = index - inside[sent.key]
                     yield from _step(step, sent, operation, Anomaly.SEND_SKIP_INSIDE, Anomaly.SEND_BACK_INSIDE)
@@ -54,7 +54,7 @@ def order_of_sends(history: History, versions: Versions) -> Iterator[Finding]:
             last.update(inside)
 
 
-def _placed(sends: Iterable[Sent], versions: Versions) -> Iterator[tuple[Sent, int]]:
+def _indexed(sends: Iterable[Sent], versions: Versions) -> Iterator[tuple[Sent, int]]:
     for sent in sends:
         index = versions.index.get((sent.key, sent.value))
         if index is not None:

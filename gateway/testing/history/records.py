@@ -1,4 +1,4 @@
-"""Anomalies of single records: read though aborted, read too early, lost, never seen."""
+"""Anomalies of single records: read although aborted, read before the commit, lost, never read."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from odradek.gateway.testing.history.versions import Versions
 
 
 def aborted_reads(history: History, versions: Versions) -> Iterator[Finding]:
-    """An operation that succeeded has read a record whose writer failed."""
+    """Records that a successful operation read, although the operation that sent them failed."""
     for operation in history:
         if operation.outcome is not Outcome.OK:
             continue
@@ -21,7 +21,7 @@ def aborted_reads(history: History, versions: Versions) -> Iterator[Finding]:
 
 
 def precommitted_reads(history: History) -> Iterator[Finding]:
-    """An operation has read what it has itself sent and not yet committed."""
+    """Records that an operation read and also sent itself, so that they were not yet committed."""
     for operation in history:
         own = {(sent.key, sent.value) for sent in operation.sends}
         for read in operation.reads if own else ():
@@ -30,7 +30,7 @@ def precommitted_reads(history: History) -> Iterator[Finding]:
 
 
 def lost_writes(history: History, versions: Versions) -> Iterator[Finding]:
-    """Committed records that no poll returned, although polls have passed their offsets."""
+    """Committed records that no poll returned, although polls have read records after them."""
     highest = _highest_read(versions)
     for operation in history:
         if operation.outcome is not Outcome.OK:
@@ -50,7 +50,7 @@ def _highest_read(versions: Versions) -> dict[Key, int]:
 
 
 def unseen(history: History, versions: Versions) -> Iterator[Finding]:
-    """An acknowledged record that no poll returned; an anomaly once all partitions have been read to their end."""
+    """Acknowledged records that no poll returned; an anomaly only if all partitions were read to their end."""
     for operation in history:
         if operation.outcome is Outcome.OK:
             for sent in operation.sends:
@@ -59,9 +59,10 @@ def unseen(history: History, versions: Versions) -> Iterator[Finding]:
 
 
 def torn_transactions(history: History, versions: Versions) -> Iterator[Finding]:
-    """A part of an operation was read, another part never; an anomaly once all partitions have been read to their end.
+    """Operations of which some records were read, others never; an anomaly only if all partitions were read to the end.
 
-    Whatever the client knows of its end: that is how a transaction shows that was neither committed nor aborted.
+    The outcome of the operation does not matter, so that this finds transactions that were neither committed nor
+    aborted.
     """
     for operation in history:
         sends = list(operation.sends)
@@ -72,5 +73,5 @@ def torn_transactions(history: History, versions: Versions) -> Iterator[Finding]
 
 
 def unknown_values(history: History, versions: Versions) -> list[Read]:
-    """Reads of values that no operation sent: the history is incomplete, or records were made up."""
+    """Reads of values that no operation sent: the history is incomplete, or the cluster has invented records."""
     return [read for operation in history for read in operation.reads if (read.key, read.value) not in versions.writer]

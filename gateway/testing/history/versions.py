@@ -1,4 +1,4 @@
-"""Which record stands where: for each partition its values in the order of offsets, from all that clients have seen."""
+"""The order of records: for each partition, the values by offset, from everything that clients have observed."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from odradek.gateway.testing.history.operations import History, Key, Operation, 
 class Versions:
     """The order of each partition's records.
 
-    A record counts when a poll has returned it, or when the operation that sent it succeeded. Of an operation whose
-    end is unknown the sends count once a poll has returned any of them. Offsets that hold nothing known (markers,
-    aborted and compacted records) are left out, so that neighbouring records have neighbouring indexes.
+    A record counts if a poll has returned it, or if the operation that sent it succeeded. The sends of an operation
+    with an unknown outcome count if a poll has returned any of them. Offsets without such a record (markers, aborted
+    and compacted records) are left out, so that neighbouring records have neighbouring indexes.
     """
 
     def __init__(self, history: History) -> None:
@@ -21,9 +21,9 @@ class Versions:
         self.last_index: dict[tuple[Key, Value], int] = {}
         self.order: dict[Key, list[Value]] = {}
         self.read: set[tuple[Key, Value]] = set()
-        """What a poll has returned."""
+        """The records that a poll has returned."""
         self.taken: set[tuple[Key, Value]] = set()
-        """What a poll has returned whose operation has not failed: of one that has, all is to be read again."""
+        """The records that polls of operations that have not failed returned; others must be read again."""
         self.writer: dict[tuple[Key, Value], Operation] = {}
         for operation in history:
             self._note_reads(operation)
@@ -60,7 +60,7 @@ class Versions:
 
 
 def inconsistent_offsets(versions: Versions) -> Iterator[Finding]:
-    """An offset at which two records were seen."""
+    """Offsets at which different records were observed."""
     for key, at in versions.offsets.items():
         for offset, values in at.items():
             if len(values) > 1:
@@ -70,12 +70,12 @@ def inconsistent_offsets(versions: Versions) -> Iterator[Finding]:
 
 
 def duplicates(versions: Versions) -> Iterator[Finding]:
-    """A record that stands at two offsets."""
+    """Records that are at several offsets."""
     for key, at in versions.offsets.items():
-        places: dict[Value, list[int]] = defaultdict(list)
+        offsets_of: dict[Value, list[int]] = defaultdict(list)
         for offset, values in at.items():
             for value in values:
-                places[value].append(offset)
-        for value, offsets in places.items():
+                offsets_of[value].append(offset)
+        for value, offsets in offsets_of.items():
             if len(offsets) > 1:
                 yield Finding(Anomaly.DUPLICATE, f"{key} has {value} at the offsets {sorted(offsets)}")
