@@ -1,1 +1,1 @@
-"""The decisions of the cluster as pure shards: groups, metadata, and the settings that both rest on."""
+"""The coordination logic of the cluster as pure shards: groups, transactions, metadata, the quorum, and configs."""

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` owns a group."""
+"""Computes the partition of `__consumer_offsets` that owns a group."""
 
 from functools import lru_cache
 
@@ -15,12 +15,13 @@ def java_string_hash(text: str) -> int:
     return hashed - _HASH_MODULUS if hashed & _SIGN_BIT else hashed
 
 
-# Asked for every request of every group: ten thousand names are about a megabyte.
+# Called for every request of every group: ten thousand names are about a megabyte.
 @lru_cache(maxsize=10_000)
 def partition_for(group_id: str, count: int) -> int:
-    """The partition, of `count`, that coordinates `group_id`; every broker and client tool agrees on it.
+    """Returns the partition, out of `count`, that coordinates `group_id`; every broker and client tool computes the
+    same.
 
-    Kafka takes the absolute value and, as Java has none for the smallest integer, 0 in that case.
+    Kafka takes the absolute value, or 0 for the smallest integer, which has no absolute value in Java.
     """
     hashed = java_string_hash(group_id)
     return (0 if hashed == -_SIGN_BIT else abs(hashed)) % count

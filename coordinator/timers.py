@@ -1,6 +1,6 @@
 """Deadlines that are moved far more often than they fire.
 
-A heartbeat moves its member's session deadline later, thousands of times for each session that ends. So moving is one
+A heartbeat moves its member's session deadline, thousands of times for each session that expires. So moving is one
 attribute write: the heap keeps the old, earlier entry, which is corrected when it reaches the top.
 """
 
@@ -10,15 +10,15 @@ from enum import Enum
 
 
 class TimerKind(Enum):
-    """What a timer is for. Each owner of timers derives its own kinds, by which timers that are due are routed."""
+    """The purpose of a timer. Each owner of timers derives its own kinds, by which due timers are routed."""
 
 
 @dataclass(slots=True, eq=False)
 class Timer:
-    """One deadline of a group or of a member; empty ids where it is of neither.
+    """One deadline of a group or of a member; ids are empty if it belongs to neither.
 
-    `deadline_ms` is when it fires, None when it is not set. Of its entries in the heap only the one at `queued_ms`
-    counts.
+    `deadline_ms` is when it fires, None when it is not set. Of its entries in the heap only the one at `queued_ms` is
+    valid.
     """
 
     kind: TimerKind
@@ -30,30 +30,30 @@ class Timer:
 
 @dataclass(slots=True)
 class Timers:
-    """A heap of timers. Equal deadlines fire in the order in which they were set, so runs repeat exactly."""
+    """A heap of timers. Equal deadlines fire in the order in which they were set, so runs are reproducible."""
 
     _heap: list[tuple[int, int, Timer]] = field(default_factory=list[tuple[int, int, Timer]])
     _sequence: int = 0
 
     @property
     def entries(self) -> int:
-        """How many entries the heap has, those that do not count any more included."""
+        """The number of entries in the heap, including invalid ones."""
         return len(self._heap)
 
     def set(self, timer: Timer, deadline_ms: int) -> None:
-        """Let `timer` fire at `deadline_ms`, in place of any earlier setting."""
+        """Set `timer` to fire at `deadline_ms`, replacing any earlier setting."""
         timer.deadline_ms = deadline_ms
         queued_ms = timer.queued_ms
         if queued_ms is None or deadline_ms < queued_ms:
             self._push(timer, deadline_ms)
 
     def cancel(self, timer: Timer) -> None:
-        """Keep `timer` from firing; it may be set again."""
+        """Prevent `timer` from firing; it may be set again."""
         timer.deadline_ms = None
 
     def next_deadline_ms(self) -> int | None:
-        """The time before which no timer fires; None when none is set. It may be too early, except after `pop_due`."""
-        # Correcting the heap's top here would cost a heartbeat as much as everything else that it does.
+        """Returns a time before which no timer fires; None when none is set. Only right after `pop_due` is it exact."""
+        # Correcting the heap's top here would cost as much as the rest of a heartbeat.
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Timer | None:

@@ -1,4 +1,4 @@
-"""Votes: whom a node grants its own, and the count of those that it is given."""
+"""Votes: the rules for granting one, and the count of those received."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,7 @@ from odradek.coordinator.quorum.values import NO_NODE, ElectionState, QuorumLog,
 
 
 def majority_of(voters: Collection[int]) -> int:
-    """The number of voters in a majority."""
+    """Returns the number of voters in a majority."""
     return len(voters) // 2 + 1
 
 
@@ -18,39 +18,41 @@ class Ballot:
         self._granted = {candidate: True} if candidate in voters else {}
 
     def record(self, voter: int, granted: bool) -> None:
-        """Count the answer of a voter."""
+        """Count the response of a voter."""
         if voter in self._voters:
             self._granted[voter] = granted
 
     @property
     def granting(self) -> list[int]:
-        """The voters that granted theirs."""
+        """The voters that have granted their vote."""
         return sorted(voter for voter, granted in self._granted.items() if granted)
 
     @property
     def unanswered(self) -> list[int]:
-        """The voters that have not answered."""
+        """The voters that have not responded."""
         return [voter for voter in self._voters if voter not in self._granted]
 
     @property
     def is_won(self) -> bool:
-        """Whether a majority has granted it."""
+        """True if a majority has granted its vote."""
         return len(self.granting) >= majority_of(self._voters)
 
     @property
     def is_lost(self) -> bool:
-        """Whether so many have refused that no majority is left."""
+        """True if so many voters have refused that a majority is impossible."""
         return len(self.granting) + len(self.unanswered) < majority_of(self._voters)
 
 
 def grants(vote: Vote, state: State, election: ElectionState, log: QuorumLog, *, has_fetched: bool) -> bool:
-    """Whether a node in the epoch of `vote` grants it. `has_fetched`: a follower whose leader has answered a fetch.
+    """Returns True if a node in the epoch of `vote` grants it.
+
+    `has_fetched` is True for a follower whose leader has answered a fetch.
 
     | state                            | pre-vote              | vote                                                |
     |----------------------------------|-----------------------|-----------------------------------------------------|
-    | unattached, prospective          | if the log is no less | if that, not voted for another, and no leader known |
-    | follower                         | if not `has_fetched`  | never again in this epoch but to the same           |
-    | candidate, resigned              | if the log is no less | never                                               |
+    | unattached, prospective          | if log is not behind  | likewise, if no leader known and no vote for others |
+    | follower                         | if not `has_fetched`  | only a repeated vote for the same candidate         |
+    | candidate, resigned              | if log is not behind  | never                                               |
     | leader                           | never                 | never                                               |
     """
     if state is State.LEADER or not is_up_to_date(vote, log):
@@ -65,5 +67,5 @@ def grants(vote: Vote, state: State, election: ElectionState, log: QuorumLog, *,
 
 
 def is_up_to_date(vote: Vote, log: QuorumLog) -> bool:
-    """Whether the candidate's log is not behind this one: a later epoch decides, then the length."""
+    """Returns True if the candidate's log is not behind this one, compared by last epoch, then by end offset."""
     return (vote.last_epoch, vote.end_offset) >= (max(log.last_epoch, 0), log.end_offset)

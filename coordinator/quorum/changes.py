@@ -1,7 +1,7 @@
-"""Changes of the set of voters (KIP-853): what the leader of the quorum answers, and the set that it is to append.
+"""Changes of the voter set (KIP-853): the leader's checks, and the set that it must append.
 
-The answer is complete once the record of the set is committed. Until then no other change is made: the set that is in
-force then differs by one voter from the one that is committed, so that no two majorities decide apart.
+The request is complete once the record of the set is committed. Until then no other change is made, so that the set in
+force differs from the committed one by a single voter, and any two majorities overlap.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ CAUGHT_UP_MS: Final = 3_600_000
 
 @immutable
 class Change:
-    """What comes of a request: an error, or the set to append. Without either nothing is to be changed."""
+    """The result of a request: an error, or the set to append. With neither, nothing changes."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -28,7 +28,7 @@ class Change:
 
 
 def add_voter(quorum: Quorum, voter: Voter, now_ms: int) -> Change:
-    """Add a replica that follows already."""
+    """Add a replica that already follows the leader."""
     current = _changeable(quorum)
     if isinstance(current, Change):
         return current
@@ -47,7 +47,7 @@ def add_voter(quorum: Quorum, voter: Voter, now_ms: int) -> Change:
 
 
 def remove_voter(quorum: Quorum, key: ReplicaKey) -> Change:
-    """Remove a voter, the leader itself if it is to be."""
+    """Remove a voter, which may be the leader itself."""
     current = _changeable(quorum)
     if isinstance(current, Change):
         return current
@@ -60,7 +60,7 @@ def remove_voter(quorum: Quorum, key: ReplicaKey) -> Change:
 
 
 def update_voter(quorum: Quorum, voter: Voter) -> Change:
-    """Let a voter listen elsewhere, or serve other levels of `kraft.version`."""
+    """Change a voter's endpoints or its supported levels of `kraft.version`."""
     current = _changeable(quorum)
     if isinstance(current, Change):
         return current
@@ -72,7 +72,7 @@ def update_voter(quorum: Quorum, voter: Voter) -> Change:
 
 
 def raise_version(quorum: Quorum, endpoints: Mapping[int, Mapping[str, tuple[str, int]]]) -> Change:
-    """Name the voters of the settings in the log, which raises `kraft.version` to 1; `endpoints` are the settings'."""
+    """Write the configured voters, with their `endpoints`, to the log, which raises `kraft.version` to 1."""
     refused = _not_settled(quorum)
     if refused is not None:
         return refused
@@ -90,7 +90,7 @@ def raise_version(quorum: Quorum, endpoints: Mapping[int, Mapping[str, tuple[str
 
 
 def _not_settled(quorum: Quorum) -> Change | None:
-    """Whether this node leads, and has committed a record of its own epoch: all changes before are committed then."""
+    """Returns None if this node leads and has committed a record of its own epoch, and so all earlier changes."""
     if quorum.leadership is None:
         return Change(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if quorum.high_watermark <= quorum.leadership.epoch_start_offset and not quorum.is_sole_voter:
@@ -127,10 +127,10 @@ def _is_caught_up(progress: ReplicaProgress | None, now_ms: int) -> bool:
 
 
 def listed(voters: VoterSet) -> str:
-    """The voters of a set, for messages."""
+    """Formats the voters of a set for messages."""
     return ", ".join([shown(each.key) for each in voters.voters])
 
 
 def shown(key: ReplicaKey) -> str:
-    """A replica, for messages."""
+    """Formats a replica for messages."""
     return f"{key.id} (directory {key.directory_id})"

@@ -10,7 +10,7 @@ VERSION = 1
 
 
 def to_text(state: ElectionState) -> str:
-    """One line of JSON."""
+    """Returns one line of JSON."""
     voted = state.voted or ReplicaKey(NO_NODE)
     return json.dumps(
         {
@@ -24,7 +24,7 @@ def to_text(state: ElectionState) -> str:
 
 
 def from_text(text: str) -> ElectionState:
-    """Read it again; an empty text is the state of a node that never took part. Raises ValueError."""
+    """Parse it; an empty text is the state of a node that has never taken part. Raises ValueError."""
     if not text:
         return ElectionState()
     try:

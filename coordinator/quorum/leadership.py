@@ -17,7 +17,7 @@ NEVER_MS: Final = -1
 
 @mutable
 class ReplicaProgress:
-    """How far a replica is; times are -1 before the first fetch. `end_offset` is -1 while it is unknown."""
+    """The progress of a replica; times are -1 before the first fetch. `end_offset` is -1 while it is unknown."""
 
     directory_id: UUID = ZERO_UUID
     end_offset: int = -1
@@ -26,7 +26,7 @@ class ReplicaProgress:
     leader_end_offset: int = -1
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """A fetch from `offset`, which acknowledges all below it."""
+        """Record a fetch from `offset`, which acknowledges everything below it."""
         if offset >= leader_end_offset:
             self.caught_up_ms = now_ms
         elif self.leader_end_offset >= 0 and offset >= self.leader_end_offset:
@@ -35,11 +35,11 @@ class ReplicaProgress:
 
 
 class Leadership:
-    """One epoch's leadership. `epoch_start_offset` is where the LeaderChange record goes.
+    """The leadership of one epoch. `epoch_start_offset` is the offset of the LeaderChange record.
 
     `voters` are the other voters. The leader is a voter itself, unless its removal is in the log: it then leads until
-    the removal is committed, and is not counted in a majority. `is_alone`: this node is the only voter, so everything
-    durable here is committed.
+    the removal is committed, and does not count towards a majority. `is_alone`: this node is the only voter, so
+    everything durable here is committed.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Leadership:
         self.set_voters(directories, now_ms)
 
     def set_voters(self, directories: Mapping[int, UUID], now_ms: int) -> None:
-        """Another set of voters is in force, by their ids; what is known of the replicas stays."""
+        """Use another set of voters, given by their ids; the recorded progress of the replicas is kept."""
         known = {ReplicaKey(node, each.directory_id): each for node, each in self.voters.items()} | self.observers
         self._directories = directories
         self._own_vote = int(directories.get(self._me.id) in (ZERO_UUID, self._me.directory_id))
@@ -79,12 +79,12 @@ class Leadership:
         self._check_ms = now_ms + self._timing.check_quorum_ms
 
     def is_voter(self, replica: ReplicaKey) -> bool:
-        """Whether a replica is another voter: of the same directory, where that is known (KIP-853)."""
+        """True if a replica is one of the other voters, with the same directory if that is known (KIP-853)."""
         directory_id = self._directories.get(replica.id)
         return replica.id in self.voters and directory_id in (ZERO_UUID, replica.directory_id)
 
     def fetched(self, replica: ReplicaKey, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """A replica whose log agrees with this one up to `offset` has fetched from there."""
+        """Record the fetch of a replica whose log agrees with this one up to `offset`."""
         if self.is_voter(replica):
             progress = self.voters[replica.id]
             self.note_contact(replica, now_ms)
@@ -103,7 +103,7 @@ class Leadership:
         return self.observers.setdefault(replica, ReplicaProgress())
 
     def note_contact(self, replica: ReplicaKey, now_ms: int) -> None:
-        """A replica has fetched. Contact of a majority of the voters extends the leadership; observers do not count."""
+        """Record a replica's fetch. Fetches of a majority of voters extend the leadership; observers do not count."""
         if not self.is_voter(replica):
             return
         self._contacted.add(replica.id)
@@ -113,12 +113,12 @@ class Leadership:
             self._check_ms = now_ms + self._timing.check_quorum_ms
 
     def notified(self, voter: int, now_ms: int) -> None:
-        """A voter has answered BeginQuorumEpoch."""
+        """A voter has responded to BeginQuorumEpoch."""
         if voter in self._begun_ms:
             self._begun_ms[voter] = now_ms + self._timing.fetch_ms // 2
 
     def to_notify(self) -> Iterable[tuple[int, int]]:
-        """Each other voter, and when BeginQuorumEpoch is due to it unless it fetches before."""
+        """Returns each other voter, and when BeginQuorumEpoch is due to it unless it fetches before."""
         return self._begun_ms.items()
 
     @property
@@ -127,7 +127,7 @@ class Leadership:
         return self._check_ms if self._majority > self._own_vote else None
 
     def committed(self, durable_end_offset: int) -> int | None:
-        """The offset up to which a majority has the log; None while that has no record of this epoch."""
+        """Returns the offset up to which a majority has the log; None while that includes no record of this epoch."""
         own = [durable_end_offset] * self._own_vote
         ends = sorted([*own, *(each.end_offset for each in self.voters.values())], reverse=True)
         offset = ends[self._majority - 1]
@@ -136,6 +136,6 @@ class Leadership:
         return offset
 
     def successors(self) -> list[ReplicaKey]:
-        """The other voters, those with the most records first."""
+        """Returns the other voters, those with the most records first."""
         ranked = sorted(self.voters.items(), key=lambda each: (-each[1].end_offset, each[0]))
         return [ReplicaKey(node, progress.directory_id) for node, progress in ranked]

@@ -1,19 +1,19 @@
 """The state machine of one node of the quorum.
 
-Every state belongs to an epoch, which only grows. On a greater epoch in a request or an answer, a node in any state
-becomes a follower of the leader named there, or unattached if none is named. Within an epoch:
+Every state belongs to an epoch, which only grows. When a request or response contains a greater epoch, a node in any
+state becomes a follower of the leader given there, or unattached if none is given. Within an epoch:
 
     unattached    time-out ──► prospective              a leader is known ──► follower
     follower      no fetch answered in time, or the leader leaves ──► prospective, or unattached
-    prospective   a majority would vote for it ──► candidate of the next epoch
-                  refused, or time-out ──► follower of the leader it knew, or unattached
-    candidate     a majority votes for it ──► leader    time-out ──► prospective
+    prospective   a majority grants the pre-vote ──► candidate of the next epoch
+                  refused, or time-out ──► follower of the last known leader, or unattached
+    candidate     a majority grants the vote ──► leader    time-out ──► prospective
     leader        no fetches from a majority, or stopping ──► resigned
     resigned      time-out ──► prospective
 
 An observer is always unattached or a follower. It grants votes too, since it may be a voter by a record that its own
 log does not have yet. A leader that was removed from the voters resigns once the removal is committed; if it loses the
-leadership before, it may become a candidate again. At its start a node follows the leader in its stored election state;
+leadership before, it may become a candidate again. At start a node follows the leader in its stored election state;
 without one it is unattached. If it was leader or candidate itself, it cannot be elected in that epoch again.
 
 Every method takes the time in milliseconds on one steady clock. After each call, `ready` returns what to do.
@@ -59,10 +59,11 @@ _WAITING = (State.UNATTACHED, State.PROSPECTIVE)
 
 
 class Quorum:
-    """One node. `chance` gives random numbers in [0, 1), `election` is the durable election state.
+    """The quorum's state machine on one node.
 
-    `voters` are those of the settings, in force until the log names others. A node that is configured with bootstrap
-    servers only has a negative number for each. `high_watermark` is the offset known to be committed; it only grows.
+    `voters` are the configured ones, in force until the log contains a voter set; a node that is configured with
+    bootstrap servers only has a negative number for each. `chance` yields random numbers in [0, 1), and `election` is
+    the durable election state. `high_watermark` is the offset known to be committed; it only grows.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Quorum:
         if self._log.last_epoch > self.epoch:
             self._remember(ElectionState(self._log.last_epoch))
         if self.voters == (self.me.id,) and self.is_voter:
-            self._stand(now_ms)
+            self._become_candidate(now_ms)
         elif self.election.leader_id not in (NO_NODE, self.me.id):
             self._follow(self.epoch, self.election.leader_id, now_ms)
         else:
@@ -125,12 +126,14 @@ class Quorum:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this node is a voter; a voter with its id but another directory is another replica."""
+        """True if this node is a voter; a voter with its id but another directory is another replica."""
         return self._directories.get(self.me.id) in (ZERO_UUID, self.me.directory_id)
 
     @property
     def _may_lead(self) -> bool:
-        """Whether it may become leader. A voter may until its removal is committed: only its log may be complete."""
+        """True if this node may become leader. A voter may until its removal is committed: only its log may be
+        complete.
+        """
         named = self._log.voters
         if self.is_voter or named is None:
             return self.is_voter
@@ -138,16 +141,18 @@ class Quorum:
 
     @property
     def is_sole_voter(self) -> bool:
-        """Whether this node is the only voter: the log names no voters, and the settings name this node alone."""
+        """True if this node is the only voter: the log has no voter set, and this node alone is configured."""
         return self.voters == (self.me.id,) and self._log.voters is None
 
     @property
     def voters_in_log(self) -> VotersAt | None:
-        """The latest set of voters in the log; None where the settings name them (`kraft.version` 0)."""
+        """The latest voter set in the log; None if there is none, and the configured one is in force (`kraft.version`
+        0).
+        """
         return self._log.voters
 
     def key_of(self, node: int) -> ReplicaKey:
-        """The replica key of `node`; its directory is zero if the voter set names none."""
+        """Returns the replica key of `node`; its directory is zero if the voter set has none."""
         return ReplicaKey(node, self._directories.get(node, ZERO_UUID))
 
     @property
@@ -158,7 +163,7 @@ class Quorum:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether this follower has reached the high watermark that its leader last reported."""
+        """True if this follower has reached the high watermark that its leader last reported."""
         known = self._leader_high_watermark
         return self.state is State.FOLLOWER and self._has_fetched and 0 < known <= self.high_watermark
 
@@ -170,14 +175,14 @@ class Quorum:
     # Calls of the driver
 
     def ready(self) -> Ready:
-        """What the caller must do as a result of the events since the last call."""
+        """Returns what the caller must do as a result of the events since the last call."""
         election = self.election if self._unsaved else None
         ready = Ready(election, self._cut_at, self._role, self._sends, self._restart_at)
         self._unsaved, self._cut_at, self._role, self._sends, self._restart_at = False, None, None, [], None
         return ready
 
     def deadline_ms(self, now_ms: int) -> int | None:
-        """When `on_time` is to be called next; None if no time is set."""
+        """Returns when `on_time` must be called next; None if no time is set."""
         due = [self._exchanges.next_ms(node) for node, _ in self._wanted(now_ms)]
         if self._deadline_ms is not None and (self._may_lead or self.state in (State.FOLLOWER, State.RESIGNED)):
             due.append(self._deadline_ms)
@@ -219,7 +224,7 @@ class Quorum:
         self._resign(now_ms)
 
     def stop(self, now_ms: int) -> None:
-        """Stop: begin no further election; a leader resigns and sends EndQuorumEpoch."""
+        """Stop: start no further election; a leader resigns and sends EndQuorumEpoch."""
         self._stopping = True
         if self.state is State.LEADER:
             self._resign(now_ms)
@@ -233,13 +238,13 @@ class Quorum:
 
     @property
     def has_left(self) -> bool:
-        """Whether a stopping node may end: every other voter has answered EndQuorumEpoch."""
+        """True if a stopping node may exit: every other voter has responded to EndQuorumEpoch."""
         return self.state is not State.RESIGNED or not list(self._wanted(0))
 
     # Requests of other nodes
 
     def vote(self, request: Vote, now_ms: int) -> VoteAnswer:
-        """Answer a Vote request of a candidate or prospective node."""
+        """Handle a Vote request of a candidate or prospective node."""
         if request.epoch < self.epoch:
             return VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         if self._is_for_another(request.voter):
@@ -256,13 +261,13 @@ class Quorum:
         return VoteAnswer(ErrorCode.NONE, self.epoch, self.leader_id, granted)
 
     def _is_for_another(self, voter: ReplicaKey | None) -> bool:
-        """Whether a request names another replica: another id, or this id with another directory."""
+        """True if a request is addressed to another replica: another id, or this id with another directory."""
         if voter is None:
             return False
         return voter.id not in (NO_NODE, self.me.id) or voter.directory_id not in (ZERO_UUID, self.me.directory_id)
 
     def begin_epoch(self, request: BeginEpoch, now_ms: int) -> EpochAnswer:
-        """Answer BeginQuorumEpoch: follow the leader of the epoch."""
+        """Handle BeginQuorumEpoch: follow the leader of the epoch."""
         if request.epoch < self.epoch:
             return EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         if self._is_for_another(request.voter):
@@ -277,7 +282,7 @@ class Quorum:
         return EpochAnswer(ErrorCode.NONE, self.epoch, self.leader_id)
 
     def end_epoch(self, request: EndEpoch, now_ms: int) -> EpochAnswer:
-        """Answer EndQuorumEpoch: the leader has resigned; its successors time out in turn, the first at once."""
+        """Handle EndQuorumEpoch: the leader has resigned; its successors time out in turn, the first at once."""
         if request.epoch < self.epoch:
             return EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         self._learn(request.epoch, request.leader_id, now_ms)
@@ -289,7 +294,7 @@ class Quorum:
         return EpochAnswer(ErrorCode.NONE, self.epoch, self.leader_id)
 
     def check_fetch(self, epoch: int) -> ErrorCode:
-        """The error for a fetch with that epoch; NONE if this node serves it."""
+        """Returns the error for a fetch with that epoch; NONE if this node serves it."""
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self.epoch:
@@ -297,23 +302,23 @@ class Quorum:
         return ErrorCode.NONE if self.state is State.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def fetch(self, request: Fetch, now_ms: int) -> FetchAnswer:
-        """Record a replica's progress; the answer has the high watermark, or where its log diverges."""
+        """Record a replica's progress; the response has the high watermark, or the point where its log diverges."""
         error = self.check_fetch(request.epoch)
         if error or self.leadership is None:
             return FetchAnswer(error, self.epoch, self.leader_id)
-        place = self._place(request)
-        if place is None:
+        found = self._divergence(request)
+        if found is None:
             self.leadership.fetched(request.replica, request.offset, self._log.end_offset, now_ms)
             self._commit()
             self._leave_if_removed(now_ms)
-        snapshot, diverging = (place, None) if isinstance(place, SnapshotId) else (None, place)
+        snapshot, diverging = (found, None) if isinstance(found, SnapshotId) else (None, found)
         return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, self.high_watermark, diverging, snapshot)
 
-    def _place(self, request: Fetch) -> EpochEnd | SnapshotId | None:
+    def _divergence(self, request: Fetch) -> EpochEnd | SnapshotId | None:
         return place_of(self._log, request.offset, request.last_epoch)
 
     def fetch_snapshot(self, request: FetchSnapshot, now_ms: int) -> ErrorCode:
-        """Record contact by a replica that downloads a snapshot; the error to answer, or NONE."""
+        """Record contact by a replica that downloads a snapshot; returns the error of the response, or NONE."""
         error = self.check_fetch(request.epoch)
         if not error and self.leadership is not None:
             self.leadership.note_contact(request.replica, now_ms)
@@ -322,9 +327,10 @@ class Quorum:
     # Answers of other nodes
 
     def answered(self, node: int, number: int, answer: Answer, now_ms: int) -> bool:
-        """Handle an answer. If True, the caller must append the fetched records and call `durable` (also without any).
+        """Handle a response. If True, the caller must append the fetched records (if any) and call `durable`.
 
-        It must do so before anything else. Of an answer that is no longer awaited, only the epoch and leader are used.
+        It must do so before anything else. Of a response that is no longer expected, only the epoch and leader are
+        used.
         """
         request = self._exchanges.answered(node, number, now_ms)
         if answer.error is not ErrorCode.NONE:
@@ -338,7 +344,7 @@ class Quorum:
         return takes
 
     def failed(self, node: int, number: int, now_ms: int) -> None:
-        """The request failed without an answer."""
+        """The request failed without a response."""
         if self._exchanges.answered(node, number, now_ms) is not None:
             self._exchanges.pause(node, now_ms)
         self._send(now_ms)
@@ -365,12 +371,12 @@ class Quorum:
         if ballot.is_won:
             self._elected(ballot.granting, now_ms)
         elif ballot.is_lost and self.state is State.PROSPECTIVE:
-            self._give_up(now_ms)
+            self._end_pre_vote(now_ms)
 
     def _fetched(self, node: int, answer: FetchAnswer, now_ms: int) -> bool:
         is_known = answer.leader_id == self.election.leader_id not in (NO_NODE, self.me.id)
         if is_known and self.state is State.UNATTACHED and (not answer.error or not self._may_lead):
-            self._follow(self.epoch, answer.leader_id, now_ms)  # the known leader answers, or another node names it
+            self._follow(self.epoch, answer.leader_id, now_ms)  # the leader has responded, or another node has named it
             return False
         if self.state is not State.FOLLOWER or node != self.election.leader_id:
             self._exchanges.pause(node, now_ms)
@@ -403,7 +409,7 @@ class Quorum:
             return False
         if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self._enter(State.UNATTACHED, self._election_deadline(now_ms) - self._timing.election_ms)
-        elif answer.error or not download.takes(answer):  # the next Fetch finds out which snapshot to download
+        elif answer.error or not download.takes(answer):  # the next Fetch determines which snapshot to download
             self._download = None
             self._exchanges.pause(node, now_ms)
         else:
@@ -413,10 +419,10 @@ class Quorum:
 
     @property
     def download(self) -> Download | None:
-        """The download under way. When `answered` is True for a part of it, the caller stores that part.
+        """The download in progress. When `answered` returns True for a part of it, the caller stores that part.
 
-        Parts are stored in the order of the answers. `stored` and `not_stored` take the download that the part belongs
-        to: it may have been dropped meanwhile, and the same snapshot requested anew.
+        Parts are stored in the order of the responses. `stored` and `not_stored` take the download that the part
+        belongs to: it may have been dropped meanwhile, and the same snapshot requested again.
         """
         return self._download
 
@@ -472,23 +478,26 @@ class Quorum:
         elif self.state in (State.PROSPECTIVE, State.CANDIDATE) and self._ballot is not None and self._ballot.is_won:
             self._elected(self._ballot.granting, now_ms)
         elif self.state is State.PROSPECTIVE:
-            self._give_up(now_ms)
+            self._end_pre_vote(now_ms)
         else:
-            self._ask_before(now_ms)
+            self._begin_pre_vote(now_ms)
 
-    def _ask_before(self, now_ms: int) -> None:
+    def _begin_pre_vote(self, now_ms: int) -> None:
         self._enter(State.PROSPECTIVE, self._election_deadline(now_ms))
         self._open_ballot(now_ms)
 
     def _open_ballot(self, now_ms: int) -> None:
-        """Start a ballot. If its own vote decides, it is elected once that is durable, or at once if none is stored."""
+        """Start a ballot.
+
+        If its own vote decides it, the node is elected once that vote is durable, or at once if none is stored.
+        """
         ballot = self._ballot = Ballot(self.voters, self.me.id)
         if ballot.is_won and self.is_sole_voter:
             self._elected(ballot.granting, now_ms)
         elif ballot.is_won:
             self._deadline_ms = now_ms
 
-    def _give_up(self, now_ms: int) -> None:
+    def _end_pre_vote(self, now_ms: int) -> None:
         leader_id = self.election.leader_id
         if leader_id not in (NO_NODE, self.me.id):
             self._enter(State.FOLLOWER, self._election_deadline(now_ms))
@@ -497,11 +506,11 @@ class Quorum:
 
     def _elected(self, granting: list[int], now_ms: int) -> None:
         if self.state is State.PROSPECTIVE:
-            self._stand(now_ms)
+            self._become_candidate(now_ms)
         else:
             self._lead(granting, now_ms)
 
-    def _stand(self, now_ms: int) -> None:
+    def _become_candidate(self, now_ms: int) -> None:
         self._remember(ElectionState(self.epoch + 1, NO_NODE, self.me))
         self._enter(State.CANDIDATE, self._election_deadline(now_ms))
         self._open_ballot(now_ms)
@@ -517,7 +526,7 @@ class Quorum:
         assert self.leadership is not None
         self._successors = self.leadership.successors()
         self._enter(State.RESIGNED, self._election_deadline(now_ms))
-        self._ballot = Ballot(self.voters, self.me.id)  # counts the answers to EndQuorumEpoch
+        self._ballot = Ballot(self.voters, self.me.id)  # counts the responses to EndQuorumEpoch
 
     def _enter(self, state: State, deadline_ms: int | None, granting: Iterable[int] = ()) -> None:
         self.state, self._deadline_ms = state, deadline_ms
@@ -555,7 +564,7 @@ class Quorum:
                 self._sends.append(Send(node, self._exchanges.sent(node, request, now_ms), request))
 
     def _wanted(self, now_ms: int) -> Iterable[tuple[int, Request]]:
-        """The next request for each node without a request in flight."""
+        """Returns the next request for each node without a request in flight."""
         state, epoch, log = self.state, self.epoch, self._log
         if state in (State.PROSPECTIVE, State.CANDIDATE):
             assert self._ballot is not None
@@ -572,7 +581,9 @@ class Quorum:
         return self._fetches()
 
     def _fetches(self) -> Iterable[tuple[int, Request]]:
-        """The next Fetch: to the leader; if unknown, to any other voter or bootstrap server, which names the leader."""
+        """Returns the next Fetch: to the leader; if unknown, to another voter or bootstrap server, which names the
+        leader.
+        """
         log, download = self._log, self._download
         if download is not None:
             part = FetchSnapshot(self.epoch, self.me, download.snapshot, download.position)
@@ -589,7 +600,7 @@ class Quorum:
         return [(node, fetch)]
 
     def progress(self) -> Mapping[int, tuple[int, int]]:
-        """The end offset of each replica known to the leader, and when it last fetched; for tests and logs."""
+        """Returns each replica's end offset and last fetch time, as known to the leader; for tests and logs."""
         if self.leadership is None:
             return {}
         observers = {key.id: each for key, each in self.leadership.observers.items()}

@@ -1,4 +1,4 @@
-"""What passes between the quorum's machine and its caller."""
+"""The values exchanged between the quorum's state machine and its caller."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -14,7 +14,7 @@ NO_NODE: Final = -1
 
 
 class EpochEnd(NamedTuple):
-    """Where a log's records of an epoch end."""
+    """The end of a log's records of an epoch."""
 
     epoch: int
     offset: int
@@ -28,11 +28,11 @@ class SnapshotId(NamedTuple):
 
 
 class QuorumLog(Protocol):
-    """What the machine sees of the metadata log. Offsets that are not durable yet count in `end_offset` alone."""
+    """The state machine's view of the metadata log. Records that are not durable yet count in `end_offset` only."""
 
     @property
     def base(self) -> SnapshotId | None:
-        """The snapshot that the log begins behind; None for a log that begins at 0."""
+        """The snapshot after which the log begins; None for a log that begins at 0."""
         ...
 
     @property
@@ -42,17 +42,17 @@ class QuorumLog(Protocol):
 
     @property
     def voters(self) -> VotersAt | None:
-        """The latest set of voters that the log names, durable or not; None where the settings name them."""
+        """The latest voter set in the log, durable or not; None if the log has none."""
         ...
 
     @property
     def end_offset(self) -> int:
-        """Where the next record goes."""
+        """The offset of the next record."""
         ...
 
     @property
     def durable_end_offset(self) -> int:
-        """Up to where the log survives a crash of this node."""
+        """The end of the part that survives a crash of this node."""
         ...
 
     @property
@@ -61,12 +61,12 @@ class QuorumLog(Protocol):
         ...
 
     def epoch_end(self, epoch: int) -> EpochEnd:
-        """The largest epoch not above `epoch`, and the offset after its last record."""
+        """Returns the largest epoch not above `epoch`, and the offset after its last record."""
         ...
 
 
 class State(Enum):
-    """What a node is to the quorum; the transitions stand in `quorum.py`."""
+    """The state of a node in the quorum; the transitions are in `quorum.py`."""
 
     UNATTACHED = "unattached"
     FOLLOWER = "follower"
@@ -80,7 +80,7 @@ class State(Enum):
 class Timing:
     """`controller.quorum.….ms`: election time-out, fetch time-out, request time-out, pause after a failed request.
 
-    The first is drawn anew each time, up to twice as long.
+    The election time-out is randomised each time, up to twice its value.
     """
 
     election_ms: int = 1000
@@ -96,9 +96,9 @@ class Timing:
 
 @immutable
 class Vote:
-    """A candidate's request for a vote, or with `pre_vote` whether it would get one (KIP-996).
+    """A candidate's request for a vote, or with `pre_vote` for a pre-vote (KIP-996).
 
-    `last_epoch` and `end_offset` describe its log. `voter` is the replica that is asked.
+    `last_epoch` and `end_offset` describe its log. `voter` is the replica to which it is sent.
     """
 
     epoch: int
@@ -129,9 +129,9 @@ class EndEpoch:
 
 @immutable
 class Fetch:
-    """A replica's request for the records from `offset` on, which acknowledges all below it.
+    """A replica's request for the records from `offset` on, which acknowledges everything below it.
 
-    `last_epoch` is that of its last record, `high_watermark` the one that it knows.
+    `last_epoch` is that of its last record, `high_watermark` the last one it has received.
     """
 
     epoch: int
@@ -156,7 +156,9 @@ Request = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
 
 @immutable
 class EpochAnswer:
-    """The answer to BeginEpoch and EndEpoch, and what every answer says: the answering node's epoch and its leader."""
+    """The response to BeginEpoch and EndEpoch, and the fields of every response: the responding node's epoch and
+    leader.
+    """
 
     error: ErrorCode
     epoch: int
@@ -165,7 +167,7 @@ class EpochAnswer:
 
 @immutable
 class VoteAnswer:
-    """The answer to Vote."""
+    """The response to Vote."""
 
     error: ErrorCode
     epoch: int
@@ -175,7 +177,7 @@ class VoteAnswer:
 
 @immutable
 class FetchAnswer:
-    """The answer to Fetch, without the records. With `diverging` there are none: the replica must truncate its log.
+    """The response to Fetch, without the records. With `diverging` there are none: the replica must truncate its log.
 
     With `snapshot` there are none either: the log no longer has the offset, and the replica must fetch the snapshot.
     """
@@ -190,7 +192,7 @@ class FetchAnswer:
 
 @immutable
 class FetchSnapshotAnswer:
-    """The answer to FetchSnapshot: `length` bytes of the `size` that the snapshot has, from `position` on."""
+    """The response to FetchSnapshot: `length` bytes from `position` on, of a snapshot with `size` bytes."""
 
     error: ErrorCode
     epoch: int
@@ -206,7 +208,7 @@ Answer = EpochAnswer | VoteAnswer | FetchAnswer | FetchSnapshotAnswer
 
 @immutable
 class Send:
-    """A request to send; its answer, or that there was none, is reported with the `number`."""
+    """A request to send; its response, or the lack of one, is reported with the `number`."""
 
     to: int
     number: int
@@ -225,7 +227,7 @@ class Role:
 
 @immutable
 class ElectionState:
-    """What a node must not forget: the epoch, for whom it voted there, and who leads it, so far as it knows."""
+    """The state that a node must not lose: the epoch, its vote in that epoch, and the leader, if known."""
 
     epoch: int = 0
     leader_id: int = NO_NODE
@@ -234,11 +236,11 @@ class ElectionState:
 
 @immutable
 class Ready:
-    """What is to be done now, in this order; nothing of a later `Ready` before.
+    """What the caller must do, in this order, and before anything of a later `Ready`.
 
-    `election` is made durable before anything else happens, a reply to what has led to it included. The log is cut at
-    `cut_at`, durably, or begun anew behind the snapshot `restart_at`, which was stored as a whole and is made durable
-    first. Then the `role` is taken; one that leads first appends the LeaderChange record. Then `sends`.
+    1. Make `election` durable, before replying to the request that caused it. 2. Truncate the log at `cut_at`, durably,
+    or restart it after the snapshot `restart_at`, which was stored as a whole and is made durable first. 3. Take the
+    `role`; a leader first appends the LeaderChange record. 4. Send `sends`.
     """
 
     election: ElectionState | None = None

@@ -1,4 +1,4 @@
-"""The control records that name a quorum's voters, as Kafka writes them: KRaftVersionRecord and VotersRecord."""
+"""The control records with a quorum's voters, as Kafka writes them: KRaftVersionRecord and VotersRecord."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -18,12 +18,12 @@ from odradek.wire.stored.control_records import (
 
 
 def version_record() -> tuple[ControlType, bytes]:
-    """The record that raises `kraft.version` to 1."""
+    """Returns the record that raises `kraft.version` to 1."""
     return ControlType.KRAFT_VERSION, bytes(encode(KRaftVersionRecord(kraft_version=KRAFT_VERSIONS[1]), 0))
 
 
 def voters_record(voters: VoterSet) -> tuple[ControlType, bytes]:
-    """The record of a set."""
+    """Returns the record of a voter set."""
     listed = [
         VotersRecordVoter(
             voter_id=each.key.id,
@@ -43,7 +43,7 @@ def _sorted(voter: Voter) -> Sequence[tuple[str, tuple[str, int]]]:
 
 
 def voters_in(markers: Iterable[ControlMarker]) -> Iterator[VotersAt]:
-    """The sets that control records name. Raises ProtocolError for what a newer version wrote."""
+    """Yield the voter sets in control records. Raises ProtocolError for records of a newer version."""
     for marker in markers:
         if marker.value is None:
             continue
@@ -66,7 +66,7 @@ def _voter(of: VotersRecordVoter) -> Voter:
 
 
 def voters_of(chunk: BytesLike) -> Iterator[VotersAt]:
-    """The sets that the batches of a log name. Raises InvalidRecordBatch and ProtocolError."""
+    """Yield the voter sets in the batches of a log. Raises InvalidRecordBatch and ProtocolError."""
     for header in iter_headers(chunk):
         if header.is_control:
             yield from voters_in(read_control_markers(chunk, header))

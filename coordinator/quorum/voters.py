@@ -1,8 +1,8 @@
-"""The sets of voters that a metadata log names (KIP-853): the latest *appended* one is in force, committed or not.
+"""The voter sets in a metadata log (KIP-853): the latest *appended* one is in force, committed or not.
 
-A leader changes the set by a record, and one voter at a time, so that every majority of the old set and every majority
-of the new one have a voter in common. A log that is cut goes back to the set before. A log without such a record
-belongs to a quorum whose voters the settings name (`kraft.version` 0).
+A leader changes the set with a record, one voter at a time, so that every majority of the old set and every majority of
+the new one have a voter in common. When the log is truncated, the preceding set is in force again. Without such a
+record in the log the voters are configured and fixed (`kraft.version` 0).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.values import immutable
 
 KRAFT_VERSION: Final = "kraft.version"
-"""The feature that says whether the set of voters changes."""
+"""The feature level that determines whether the voter set can change."""
 KRAFT_VERSIONS: Final = (0, 1)
-"""The levels of `kraft.version` that this software serves; 1 is a set of voters that changes."""
+"""The supported levels of `kraft.version`; with 1 the voter set can change."""
 NOT_IN_LOG: Final = -1
-"""The offset of the set that a quorum begins with, before it is written."""
+"""The offset of a quorum's initial voter set before it is written."""
 
 
 class ReplicaKey(NamedTuple):
@@ -29,7 +29,7 @@ class ReplicaKey(NamedTuple):
 
 @immutable
 class Voter:
-    """A voter, where it listens to other controllers by each listener's name, and the `kraft.version`s it serves."""
+    """A voter, its endpoints by the names of the controllers' listeners, and the `kraft.version`s that it supports."""
 
     key: ReplicaKey
     endpoints: Mapping[str, tuple[str, int]]
@@ -44,7 +44,7 @@ class VoterSet:
 
     @classmethod
     def of(cls, voters: Iterable[Voter]) -> "VoterSet":
-        """The set of these voters."""
+        """Returns the set of these voters."""
         return cls(tuple(sorted(voters, key=lambda each: each.key.id)))
 
     @property
@@ -53,24 +53,24 @@ class VoterSet:
         return {each.key.id: each.key.directory_id for each in self.voters}
 
     def get(self, node_id: int) -> Voter | None:
-        """The voter of that id."""
+        """Returns the voter with that id, None if there is none."""
         return next((each for each in self.voters if each.key.id == node_id), None)
 
     def __contains__(self, key: ReplicaKey) -> bool:
         return any(each.key == key for each in self.voters)
 
     def having(self, voter: Voter) -> "VoterSet":
-        """The set with `voter`, in the place of the one with its id if there is one."""
+        """Returns the set with `voter` added, or replacing the voter with the same id."""
         return VoterSet.of([*(each for each in self.voters if each.key.id != voter.key.id), voter])
 
     def without(self, key: ReplicaKey) -> "VoterSet":
-        """The set without that voter."""
+        """Returns the set without that voter."""
         return VoterSet(tuple(each for each in self.voters if each.key != key))
 
 
 class VotersAt(NamedTuple):
-    """A set of voters, and the offset of its record; NOT_IN_LOG for the set that a quorum begins with. `before` is the
-    set before it in the log, where that is known.
+    """A voter set and the offset of its record, NOT_IN_LOG for a quorum's initial set. `before` is the preceding set in
+    the log, if known.
     """
 
     offset: int
@@ -79,28 +79,28 @@ class VotersAt(NamedTuple):
 
 
 class VoterHistory:
-    """The sets that a log names, from the one in force at its beginning on."""
+    """The voter sets in a log, from the one in force at its start on."""
 
     def __init__(self) -> None:
         self._sets: list[VotersAt] = []
 
     @property
     def latest(self) -> VotersAt | None:
-        """The set in force; None where the log names none."""
+        """The set in force; None if the log has none."""
         return self._sets[-1] if self._sets else None
 
     def before(self, end_offset: int) -> VoterSet | None:
-        """The set in force where only the records below `end_offset` count; what a snapshot that ends there has."""
+        """Returns the set in force below `end_offset`, which a snapshot that ends there contains."""
         return next((each.voters for each in reversed(self._sets) if 0 <= each.offset < end_offset), None)
 
     def begin(self, at: VotersAt | None) -> None:
-        """The log begins, or begins anew, with this set in force."""
+        """The log starts, or restarts, with this set in force."""
         self._sets = [] if at is None else [at]
 
     def append(self, at: VotersAt) -> None:
-        """A record of the log names a set; offsets rise."""
+        """A record of the log contains a set; offsets increase."""
         self._sets.append(at._replace(before=self._sets[-1].voters if self._sets else None))
 
     def cut(self, end_offset: int) -> None:
-        """The log ends at `end_offset` now: the set before what was cut is in force again."""
+        """The log was truncated to `end_offset`: the last set below it is in force again."""
         self._sets = [each for each in self._sets if each.offset < end_offset]

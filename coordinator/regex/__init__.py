@@ -1,8 +1,8 @@
 """Regular expressions in RE2's syntax, matched in time linear in the text.
 
-Clients choose the expressions, so neither Python's backtracking engine nor its syntax will do: what one broker takes,
-Kafka takes, and no expression can keep a broker busy, for the work of a matcher is bounded. Texts are names of topics
-and transactional ids. An expression matches a text as a whole; sets of characters are RE2/J's, of Unicode 6.0.
+Clients choose the expressions, so neither Python's backtracking engine nor its syntax can be used: Kafka accepts RE2's
+syntax, and the work of a matcher must be bounded so that no expression can keep a broker busy. The texts are topic
+names and transactional ids. An expression must match the whole text; character classes are RE2/J's, of Unicode 6.0.
 """
 
 from odradek.coordinator.regex.matcher import Matcher, TooManySteps

@@ -1,4 +1,4 @@
-"""Sets of characters, small however many characters are in them."""
+"""Sets of characters, stored compactly as ranges."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,10 @@ END: Final = 0x110000
 
 @dataclass(frozen=True, slots=True)
 class CharSet:
-    """Any characters of Unicode.
+    """A set of Unicode characters.
 
-    `bounds` ascend: the first character that is in the set, the first behind it that is not, the next that is, …
+    `bounds` is an ascending list of code points, at which membership alternates: the first character in the set, the
+    next one that is not, the next one that is again, …
     """
 
     bounds: tuple[int, ...] = ()
@@ -29,7 +30,7 @@ class CharSet:
         return CharSet(bounds[:-1] if bounds[-1:] == (END,) else (*bounds, END))
 
     def folded(self) -> "CharSet":
-        """The same and, of each letter, its other cases."""
+        """Returns the set with all case variants of its letters added."""
         codes, others = _cases()
         found: set[int] = set()
         for low, high in _ranges(self):
@@ -38,17 +39,17 @@ class CharSet:
 
 
 def char_range(first: int, last: int) -> CharSet:
-    """The code points from `first` up to and with `last`."""
+    """Returns the set of code points from `first` to `last` inclusive."""
     return CharSet((first, last + 1))
 
 
 def one_char(char: str) -> CharSet:
-    """A set of one."""
+    """Returns the set of one character."""
     return char_range(ord(char), ord(char))
 
 
 def union(sets: Iterable[CharSet]) -> CharSet:
-    """What is in any of them."""
+    """Returns the union of the sets."""
     return _merged(pair for each in sets for pair in _ranges(each))
 
 
@@ -68,7 +69,7 @@ def _ranges(chars: CharSet) -> Iterable[tuple[int, int]]:
 
 @cache
 def _cases() -> tuple[Sequence[int], Sequence[tuple[int, ...]]]:
-    """Each letter that has several cases, in order, and the other ones of each."""
+    """Returns each letter that has case variants, in order, and the other variants of each."""
     following: dict[int, int] = {}
     for run in NEXT_CASES.split():
         first, count, step, distance = (int(number, 36) for number in run.split(","))

@@ -1,4 +1,4 @@
-"""The classes of characters that have names."""
+"""The named character classes."""
 
 import string
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from odradek.coordinator.regex.charset import END, CharSet, one_char, union
 from odradek.coordinator.regex.unicode_tables import CATEGORIES, SCRIPTS
 
 WORD: Final = frozenset(string.ascii_letters + string.digits + "_")
-"""What stands inside of a word, as `\\b` sees it."""
+"""The word characters, for `\\b`."""
 
 ANY: Final = CharSet((0, END))
 NOT_NEWLINE: Final = ~one_char("\n")
@@ -27,7 +27,7 @@ PERL: Final[Mapping[str, CharSet]] = {
     "s": _chars("\t\n\f\r "),
     "w": _chars("".join(WORD)),
 }
-"""The letter behind a backslash to its class; the capital stands for all other characters."""
+"""By the letter after the backslash; the capital letter stands for the complement."""
 
 POSIX: Final[Mapping[str, CharSet]] = {
     "alnum": _chars(string.ascii_letters + string.digits),
@@ -45,12 +45,12 @@ POSIX: Final[Mapping[str, CharSet]] = {
     "word": _chars("".join(WORD)),
     "xdigit": _chars(string.hexdigits),
 }
-"""What stands in `[:name:]`."""
+"""By the name in `[:name:]`."""
 
 
 @cache
 def unicode_class(name: str) -> CharSet | None:
-    """The members of a category or script; None for one that is not known."""
+    """Returns the members of a category or script; None if the name is unknown."""
     if name == "Any":
         return ANY
     if name == "Cs":

@@ -1,7 +1,7 @@
-"""Matches texts with a machine of states, all alternatives at once, and remembers each step it has taken.
+"""Matches texts with an automaton that is built lazily.
 
-The tree becomes instructions (Thompson's construction). A state is the set of instructions that may come next, and the
-kind of the last character; the step from a state by a character is computed once.
+The syntax tree becomes instructions (Thompson's construction). A state is the set of instructions that may come next,
+and the kind of the last character; the step from a state for a character is computed once and cached.
 """
 
 from dataclasses import dataclass, field
@@ -21,12 +21,13 @@ from odradek.coordinator.regex.syntax import (
 )
 
 MAX_INSTRUCTIONS: Final = 5_000
-"""How large a machine may be. What is refused so has counts of counts; RE2 takes more."""
+"""The maximum number of instructions of a matcher. Only nested counts exceed it; RE2 accepts larger ones."""
 MAX_STEPS: Final = 500_000
-"""How many instructions one matcher may look at for all its texts together, half a second or so; a step that it
-remembers costs nothing. `.*a.{200}` needs 200 for each character, and 30 million for a thousand long names."""
+"""How many instructions one matcher may examine for all its texts together, about half a second; a cached step costs
+nothing. `.*a.{200}` needs 200 for each character, and 30 million for a thousand long names.
+"""
 MAX_REMEMBERED: Final = 200_000
-"""How many instructions of states, and steps between states, are remembered: some ten megabytes."""
+"""The maximum size of the cache, in instructions of states and steps between states: about ten megabytes."""
 
 
 class TooManySteps(InvalidRegex):
@@ -38,7 +39,7 @@ class TooManySteps(InvalidRegex):
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction: goes to all of `then`, behind one of `chars` or under an `assertion` if it has any."""
+    """One instruction: continue at all of `then`, after one of `chars` or if an `assertion` holds, if it has any."""
 
     chars: CharSet | None = None
     assertion: Assertion | None = None
@@ -47,11 +48,12 @@ class Instruction:
 
 @dataclass(slots=True, eq=False)
 class State:
-    """Instructions to go on from, the kind of the last character ("" at the start), and the steps known from here.
+    """The instructions to continue at, the kind of the last character ("" at the start), and the cached steps.
 
-    `accepts` says whether a text may end here, once that was asked.
+    `accepts` is True if a text may end here, None until it is computed.
 
-    Steps lead to states by number, so that no state refers to itself and a matcher is freed with its last reference.
+    Steps refer to states by number, so that there are no reference cycles and a matcher is freed with its last
+    reference.
     """
 
     instructions: frozenset[int]
@@ -61,9 +63,9 @@ class State:
 
 
 class Matcher:
-    """One regular expression. Raises InvalidRegex when made from a text that is none, or is too large.
+    """One regular expression. The constructor raises InvalidRegex if the text is invalid or too large.
 
-    A matcher may look at `max_steps` instructions in its life; then `matches` raises TooManySteps, an InvalidRegex.
+    A matcher may examine `max_steps` instructions in all; after that `matches` raises TooManySteps, an InvalidRegex.
     """
 
     def __init__(self, text: str, max_steps: int = MAX_STEPS) -> None:
@@ -76,7 +78,7 @@ class Matcher:
         self._remembered = 0
 
     def matches(self, text: str) -> bool:
-        """Whether the expression matches `text` as a whole. Raises TooManySteps."""
+        """Returns True if the expression matches the whole `text`. Raises TooManySteps."""
         states = self.states
         state = states[0]
         for char in text:
@@ -106,14 +108,14 @@ class Matcher:
         return number
 
     def _forget(self) -> None:
-        """All but the start; the state that one is in is not found again, but may still be gone on from."""
+        """Clear the cache except for the start state. The current state object remains usable, but is not reused."""
         del self.states[1:]
         self.states[0].steps.clear()
         self._numbers.clear()
         self._remembered = 0
 
     def _reachable(self, state: State, char: str) -> set[int]:
-        """Every instruction that can be come to without reading, before `char` ("" at the end)."""
+        """Returns every instruction that can be reached without reading a character, before `char` ("" at the end)."""
         seen: set[int] = set()
         todo = list(state.instructions)
         while todo:
@@ -138,7 +140,7 @@ class Matcher:
         return len(self._program) - 1
 
     def _compile(self, node: Node, then: int) -> int:
-        """Add instructions for `node` that go on to `then`; returns the first."""
+        """Add instructions for `node` that continue at `then`; returns the first."""
         match node:
             case Chars():
                 return self._add(Instruction(chars=node.members, then=(then,)))
@@ -159,7 +161,7 @@ class Matcher:
         return then
 
     def _nothing(self, then: int) -> int:
-        """Even what is empty counts as an instruction; else repetitions of it in each other would never end."""
+        """Add an instruction even for an empty expression; otherwise nested repetitions of it would never end."""
         return self._add(Instruction(then=(then,)))
 
     def _compile_repeat(self, node: Repeat, then: int) -> int:
@@ -197,5 +199,5 @@ def _holds(assertion: Assertion | None, last: str, char: str) -> bool:
 
 
 def _kind(char: str) -> str:
-    """What assertions ask of the last character: "w" in a word, a new line, or "-" for any other."""
+    """Returns the kind of the last character for assertions: "w" in a word, a new line, or "-" for any other."""
     return "w" if char in WORD else "\n" if char == "\n" else "-"

@@ -12,9 +12,9 @@ from odradek.coordinator.regex.classes import ANY, NOT_NEWLINE, PERL, POSIX, uni
 MAX_REPEAT: Final = 1000
 """The largest count in `{…}`, as in RE2."""
 MAX_DEPTH: Final = 100
-"""How deep groups may nest. RE2 allows 1,000; patterns in use have fewer than ten."""
+"""The maximum nesting of groups. RE2 allows 1,000; patterns in use have fewer than ten."""
 MAX_LENGTH: Final = 4096
-"""How many characters long an expression may be."""
+"""The maximum length of an expression in characters."""
 
 _OPERATORS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -25,7 +25,7 @@ class InvalidRegex(ValueError):  # noqa: N818 - named by condition
 
 
 class Assertion(Enum):
-    """A condition on a place between two characters."""
+    """A condition on a position between two characters."""
 
     TEXT_START = auto()
     TEXT_END = auto()
@@ -45,28 +45,28 @@ _ASSERTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character out of these; none can match an empty set."""
+    """One character of the set; an empty set matches nothing."""
 
     members: CharSet
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other; empty matches the empty string."""
+    """The parts in order; without parts it matches the empty string."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Any one of these."""
+    """Any one of the options."""
 
     options: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """From `least` to `most` times; without a limit if None."""
+    """From `least` to `most` repetitions; unlimited if `most` is None."""
 
     node: "Node"
     least: int
@@ -78,14 +78,14 @@ Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assertion
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags in force: `i`, `m` and `s`. The fourth, `U`, changes no match as a whole."""
+    """The flags in force: `i`, `m` and `s`. The fourth, `U`, does not affect matches of a whole text."""
 
     fold_case: bool = False
     multi_line: bool = False
     dot_all: bool = False
 
     def all_cases(self, members: CharSet) -> CharSet:
-        """With the other cases of their letters, if case does not matter."""
+        """Returns the set with all case variants added if case is ignored."""
         return members.folded() if self.fold_case else members
 
 
@@ -93,7 +93,7 @@ _FLAG_NAMES: Final = {"i": "fold_case", "m": "multi_line", "s": "dot_all"}
 
 
 class Parser:
-    """Reads one expression. Each method reads one construct at `_at` and leaves `_at` behind it."""
+    """Parses one expression. Each method reads one construct at `_at` and moves `_at` past it."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
@@ -105,7 +105,7 @@ class Parser:
         self._names: set[str] = set()
 
     def parse(self) -> Node:
-        """The whole expression. Raises InvalidRegex."""
+        """Parse the whole expression. Raises InvalidRegex."""
         node = self._choice()
         if self._at < len(self._text):
             raise InvalidRegex("unexpected )")
@@ -137,7 +137,7 @@ class Parser:
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def _repetition(self) -> tuple[int, int | None] | None:
-        """A repetition operator, lazy or not, if there is one: as a whole both match alike."""
+        """Read a repetition operator, if there is one. Lazy ones are equivalent when the whole text must match."""
         bounds = _OPERATORS.get(self._peek())
         if bounds is None:
             bounds = self._counts()
@@ -148,7 +148,7 @@ class Parser:
         return bounds
 
     def _counts(self) -> tuple[int, int | None] | None:
-        """`{n}`, `{n,}` or `{n,m}`; anything else that begins with a brace is text."""
+        """Read `{n}`, `{n,}` or `{n,m}`; anything else that begins with a brace is text."""
         end = self._text.find("}", self._at)
         if not self._text.startswith("{", self._at) or end < 0:
             return None
@@ -196,7 +196,7 @@ class Parser:
         return node if not isinstance(node, Sequence) else Sequence(node.parts)
 
     def _group_kind(self) -> bool:
-        """After `(?`: a name or flags. False for flags that hold for the rest of the group around."""
+        """Read a name or flags after `(?`. Returns False for flags that apply to the rest of the enclosing group."""
         for opening in ("P<", "<"):
             if self._text.startswith(opening, self._at) and self._text[self._at + 1 : self._at + 2] not in "=!":
                 self._at += len(opening)
@@ -247,7 +247,7 @@ class Parser:
         return Sequence(tuple(self._literal(char) for char in quoted))
 
     def _named_class(self, char: str) -> CharSet | None:
-        """`\\d` and the like, `\\pN`, `\\p{Greek}`; None when it is none of these."""
+        """Returns the set for `\\d` and the like, `\\pN`, `\\p{Greek}`; None for any other escape."""
         if char.lower() in PERL:
             members = self._flags.all_cases(PERL[char.lower()])
             return ~members if char.isupper() else members
@@ -267,7 +267,7 @@ class Parser:
         return ~members if negated != name.startswith("^") else members
 
     def _code(self, char: str) -> int:
-        """The character that an escape stands for."""
+        """Returns the character that an escape represents."""
         if char in _ESCAPES:
             return ord(_ESCAPES[char])
         if char == "x":
@@ -362,5 +362,5 @@ class Parser:
 
 
 def _is_count(text: str) -> bool:
-    """Whether it is a count, without a leading zero."""
+    """Returns True if the text is a count, without a leading zero."""
     return text.isascii() and text.isdecimal() and (text == "0" or text[0] != "0")

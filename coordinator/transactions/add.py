@@ -14,7 +14,7 @@ from odradek.wire.errors import ErrorCode
 
 
 class ProducerIdentity(NamedTuple):
-    """What a producer names itself by in a request: its transactional id, producer id and epoch."""
+    """The identity of a producer in a request: its transactional id, producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -26,8 +26,8 @@ def add_partitions(
 ) -> tuple[Transaction | None, ErrorCode]:
     """Add partitions to the producer's transaction, all or none; the first ones begin it.
 
-    `version` is the `transaction.version` that the producer follows. Returns the id's next state, None where it does
-    not change, and the error for all partitions.
+    `version` is the `transaction.version` that the producer uses. Returns the id's next state, None if it does not
+    change, and the error for all partitions.
     """
     current = table.transactions.get(producer.transactional_id)
     error = check_producer(current, producer)
@@ -54,7 +54,7 @@ def add_partitions(
 
 
 def check_producer(current: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
-    """NONE if the producer is the current one of its transactional id, else the error to answer with.
+    """Returns NONE if the producer is the current one of its transactional id, else the error of the response.
 
     CONCURRENT_TRANSACTIONS for the next producer id, which becomes current once the markers are written.
     """
@@ -74,15 +74,15 @@ def _union(held: Partitions, added: Partitions) -> Partitions:
 
 
 class VerificationResult(NamedTuple):
-    """The answer of `verify`: the error of each (topic, partition), NONE where the producer may write."""
+    """The result of `verify`: the error of each (topic, partition), NONE if the producer may write there."""
 
     errors: Mapping[tuple[str, int], ErrorCode]
 
 
 def verify(table: TransactionTable, producer: ProducerIdentity, partitions: Partitions) -> VerificationResult:
-    """Verify for each partition that the producer may write there in its transaction now (KIP-890).
+    """Check for each partition that the producer may write there in its transaction now (KIP-890).
 
-    TRANSACTION_ABORTABLE where the partition is not in the transaction.
+    TRANSACTION_ABORTABLE if the partition is not in the transaction.
     """
     current = table.transactions.get(producer.transactional_id)
     error = check_producer(current, producer)
@@ -93,6 +93,6 @@ def verify(table: TransactionTable, producer: ProducerIdentity, partitions: Part
 
 
 def _verify_partition(current: Transaction | None, topic: str, index: int) -> ErrorCode:
-    # A transaction that has ended holds no partitions, so that a late batch cannot follow its marker.
+    # A transaction that has ended has no partitions, so that a late batch cannot follow its marker.
     is_in_transaction = current is not None and current.holds(topic, index)
     return ErrorCode.NONE if is_in_transaction else ErrorCode.TRANSACTION_ABORTABLE

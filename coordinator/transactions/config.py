@@ -1,4 +1,4 @@
-"""What an operator can set about transactions: Kafka's names, Kafka's defaults."""
+"""The transaction settings of a broker: Kafka's names, Kafka's defaults."""
 
 from odradek.wire.values import immutable
 

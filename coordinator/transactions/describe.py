@@ -14,7 +14,7 @@ NO_FILTER: Final = -1
 
 
 def describe_transaction(table: TransactionTable, transactional_id: str) -> describe_transactions.TransactionState:
-    """One transactional id as tools show it."""
+    """Returns the description of one transactional id."""
     found = table.transactions.get(transactional_id)
     if found is None:
         missing = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -34,7 +34,7 @@ def describe_transaction(table: TransactionTable, transactional_id: str) -> desc
 
 
 def list_ids(table: TransactionTable, request: ListTransactionsRequest, now_ms: int) -> ListTransactionsResponse:
-    """The shard's ids that pass the filters by state, producer id and transaction's age; an empty filter passes all.
+    """Returns the shard's ids that match the filters by state, producer id and age; an empty filter matches all.
 
     The filter by a regular expression is `matching`, since it may take long.
     """
@@ -54,7 +54,7 @@ def list_ids(table: TransactionTable, request: ListTransactionsRequest, now_ms: 
 def matching(
     matcher: Matcher, listed: Iterable[list_transactions.TransactionState]
 ) -> list[list_transactions.TransactionState]:
-    """Those of the ids that an expression matches as a whole. It may take long: clients choose the expression."""
+    """Returns the ids that an expression matches as a whole. May take long: clients choose the expression."""
     return [each for each in listed if matcher.matches(each.transactional_id)]
 
 

@@ -1,18 +1,18 @@
-"""EndTxn, versions 0 to 5, and what follows when all markers are written.
+"""EndTxn, versions 0 to 5, and the completion once all markers are written.
 
-Up to version 4 an id's epoch does not change, so that only the state distinguishes a retry of an EndTxn from the next:
+Up to version 4 an id's epoch does not change, so only the state distinguishes a retry of an EndTxn from the next one:
 
                      commit                      abort
     Ongoing          PrepareCommit               PrepareAbort
     PrepareCommit    CONCURRENT_TRANSACTIONS     INVALID_TXN_STATE
     PrepareAbort     INVALID_TXN_STATE           CONCURRENT_TRANSACTIONS
-    CompleteCommit   done already                INVALID_TXN_STATE
-    CompleteAbort    INVALID_TXN_STATE           done already
+    CompleteCommit   success, no change          INVALID_TXN_STATE
+    CompleteAbort    INVALID_TXN_STATE           success, no change
     Empty            INVALID_TXN_STATE           INVALID_TXN_STATE
 
 From version 5 on the decision raises the epoch (KIP-890). The same table then holds for a *retry*, whose epoch is the
-one before. With the current epoch it is the next EndTxn, of a transaction in which nothing was written: a commit is
-refused, but a producer that does not know whether anything was written may abort, and its epoch is raised.
+preceding one. With the current epoch it is the next EndTxn, of a transaction without writes: a commit is refused, but a
+producer that does not know whether anything was written may abort, and its epoch is raised.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class Ended(NamedTuple):
-    """The answer to an EndTxn: the error, and the producer id and epoch of the next transaction where it is NONE."""
+    """The result of an EndTxn: the error, and if it is NONE the producer id and epoch of the next transaction."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -36,7 +36,7 @@ class Ended(NamedTuple):
 
 
 Decided = tuple[Transaction | None, Ended | NeedsProducerId]
-"""The id's next state, None where it does not change, and the answer."""
+"""The id's next state, None if it does not change, and the result."""
 
 _AFTER_THE_DECISION: Final = {
     (TransactionState.PREPARE_COMMIT, True): ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -44,7 +44,7 @@ _AFTER_THE_DECISION: Final = {
     (TransactionState.COMPLETE_COMMIT, True): ErrorCode.NONE,
     (TransactionState.COMPLETE_ABORT, False): ErrorCode.NONE,
 }
-"""(state, committed) to the answer to a retry: the same decision is confirmed; any other is INVALID_TXN_STATE."""
+"""The response to a retry by (state, committed): the same decision is confirmed; any other is INVALID_TXN_STATE."""
 
 _COMPLETE: Final = {
     TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
@@ -60,7 +60,7 @@ def end_transaction(
     fresh_id: int | None,
     now_ms: int,
 ) -> Decided:
-    """Decide an EndTxn. `fresh_id` is an unused producer id, None before one is known to be needed."""
+    """Decide an EndTxn. `fresh_id` is an unused producer id, None until one is known to be needed."""
     current = table.transactions.get(producer.transactional_id)
     if version < EPOCH_PER_TRANSACTION:
         error = check_producer(current, producer)
@@ -95,7 +95,7 @@ def _prepared(committed: bool) -> TransactionState:
 
 
 def _is_retry(current: Transaction, producer: ProducerIdentity) -> bool:
-    """Whether the producer has the epoch, or the producer id, from before the last end of a transaction."""
+    """True if the producer has the epoch, or the producer id, from before the last end of a transaction."""
     if current.state in (TransactionState.ONGOING, TransactionState.EMPTY):
         return False
     if current.producer_id == producer.producer_id:
@@ -144,7 +144,7 @@ def _end_in_the_next_epoch(
 
 
 def complete(table: TransactionTable, ended: Transaction, now_ms: int) -> Transaction | None:
-    """The next state once all partitions of `ended` have their markers; None when it was completed already."""
+    """Returns the next state once all partitions of `ended` have their markers; None when it is already completed."""
     current = table.transactions.get(ended.transactional_id)
     if current is None or (current.producer_id, current.producer_epoch) != (ended.producer_id, ended.producer_epoch):
         return None

@@ -1,4 +1,4 @@
-"""Transactions that exceed their time-out are aborted; transactional ids that are not used are removed."""
+"""Aborts transactions that exceed their time-out, and removes unused transactional ids."""
 
 from odradek.coordinator.transactions.init import fence
 from odradek.coordinator.transactions.state import NO_OPEN_TRANSACTION
@@ -6,7 +6,7 @@ from odradek.coordinator.transactions.table import Transaction, TransactionTable
 
 
 def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:
-    """The next states of all ids whose transaction has lasted longer than the time-out its producer set."""
+    """Returns the next states of all ids whose transaction has exceeded its producer's time-out."""
     fenced: dict[str, Transaction] = {}
     while (late := table.pop_timed_out(now_ms)) is not None:
         fenced[late.transactional_id] = fence(table, late, now_ms)
@@ -14,7 +14,7 @@ def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:
 
 
 def expired_ids(table: TransactionTable, now_ms: int) -> list[str]:
-    """The ids unused for `transactional.id.expiration.ms`; none before the cleanup interval has passed."""
+    """Returns the ids unused for `transactional.id.expiration.ms`; none before the cleanup interval has passed."""
     if table.expiry_due_ms is None or now_ms < table.expiry_due_ms:
         return []
     schedule_expiry(table, now_ms)
@@ -27,5 +27,5 @@ def expired_ids(table: TransactionTable, now_ms: int) -> list[str]:
 
 
 def schedule_expiry(table: TransactionTable, now_ms: int) -> None:
-    """Look for expired ids again after the cleanup interval."""
+    """Schedule the next search for expired ids after the cleanup interval."""
     table.expiry_due_ms = now_ms + table.config.transaction_remove_expired_transaction_cleanup_interval_ms

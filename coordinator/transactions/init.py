@@ -1,4 +1,4 @@
-"""InitProducerId, versions 0 to 5, for a transactional id: its producer gets an epoch, which fences the one before."""
+"""InitProducerId, versions 0 to 5, for a transactional id: the new producer's epoch fences the previous producer."""
 
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -11,22 +11,22 @@ from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 LAST_EPOCH: Final = 2**15 - 2
-"""A producer with this epoch gets another producer id next; the epoch above is reserved for fencing."""
+"""The last epoch of a producer id, after which another id is assigned; the epoch above is reserved for fencing."""
 FENCING_EPOCH: Final = LAST_EPOCH + 1
 
 
 class NeedsProducerId(NamedTuple):
-    """The answer to a request that needs an unused producer id: call the operation again with one."""
+    """The reply to a request that needs an unused producer id: call the operation again with one."""
 
 
 Decided = tuple[Transaction | None, InitProducerIdResponse | NeedsProducerId]
-"""The id's next state, None where it does not change, and the answer."""
+"""The id's next state, None if it does not change, and the reply."""
 
 
 def init_producer_id(
     table: TransactionTable, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int
 ) -> Decided:
-    """Decide an InitProducerId. `fresh_id` is an unused producer id, None before one is known to be needed."""
+    """Decide an InitProducerId. `fresh_id` is an unused producer id, None until one is known to be needed."""
     assert request.transactional_id is not None
     if not 0 < request.transaction_timeout_ms <= table.config.transaction_max_timeout_ms:
         return refuse(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -43,7 +43,7 @@ def init_producer_id(
 
 
 def refuse(error: ErrorCode) -> Decided:
-    """No change of state, and a response with `error`."""
+    """Returns a response with `error`, and no change of state."""
     return None, InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
@@ -67,7 +67,7 @@ def fence(table: TransactionTable, ongoing: Transaction, now_ms: int) -> Transac
 
 
 def _names_producer(request: InitProducerIdRequest) -> bool:
-    """Whether the request names the current producer id and epoch, to raise the epoch after an error (KIP-360)."""
+    """True if the request contains the current producer id and epoch, to raise the epoch after an error (KIP-360)."""
     return request.producer_id != NO_PRODUCER_ID
 
 
@@ -114,7 +114,7 @@ def _empty(current: Transaction, producer_id: int, epoch: int, timeout_ms: int, 
 def _take_over(
     table: TransactionTable, current: Transaction, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int
 ) -> Decided:
-    """The next epoch, or at the last epoch the next producer id; for a retry, the answer of the first time."""
+    """Assign the next epoch, or after the last epoch the next producer id; a retry gets the first response again."""
     transactional_id, timeout_ms = current.transactional_id, request.transaction_timeout_ms
     named = _names_producer(request)
     producer_id, epoch = current.producer_id, current.producer_epoch
@@ -135,7 +135,7 @@ def _take_over(
 
 
 def _is_retry(table: TransactionTable, current: Transaction, request: InitProducerIdRequest) -> bool:
-    """Whether the request names the epoch from before the current one, so that its answer was lost."""
+    """True if the request contains the epoch before the current one, because its response was lost."""
     if request.producer_epoch == current.producer_epoch:
         return False
     return request.producer_epoch == table.predecessors.get(current.transactional_id, NO_PREDECESSOR).producer_epoch

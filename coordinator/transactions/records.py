@@ -16,7 +16,7 @@ UNTAGGED: Final = 0
 
 
 def transaction_record(transaction: Transaction, level: int) -> ShardRecord:
-    """The record of an id's whole state. The partitions of an Empty id are null, as Kafka writes them.
+    """Returns the record of an id's whole state. The partitions of an Empty id are null, as in Kafka.
 
     Below `transaction.version` 1 it has no tagged fields, unless the state would be incomplete without them.
     """
@@ -43,7 +43,7 @@ def transaction_record(transaction: Transaction, level: int) -> ShardRecord:
 
 
 def tombstone(transactional_id: str) -> ShardRecord:
-    """The record that removes an id."""
+    """Returns the record that removes an id."""
     return ShardRecord(_key(transactional_id), None)
 
 
@@ -52,7 +52,7 @@ def _key(transactional_id: str) -> bytes:
 
 
 def decode_id(key: bytes) -> str | None:
-    """The transactional id that a record is about; None for a kind that this version does not know.
+    """Returns the transactional id of a record; None for a kind of record that this version does not support.
 
     Raises odradek.wire.errors.DecodeError for other bytes.
     """
@@ -65,7 +65,7 @@ def decode_id(key: bytes) -> str | None:
 
 
 def decode_transaction(transactional_id: str, value: bytes) -> Transaction:
-    """Read an id's state, of either version. Raises odradek.wire.errors.ProtocolError for other bytes."""
+    """Decode an id's state, of either version. Raises odradek.wire.errors.ProtocolError for other bytes."""
     decoded = decode_value(TransactionLogValue, value)
     return Transaction(
         transactional_id=transactional_id,

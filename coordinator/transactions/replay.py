@@ -1,4 +1,4 @@
-"""Applies records to the state: the only place where durable state changes, at a restart as in operation."""
+"""Applies records to the state: the only code that changes durable state, both at a restart and in operation."""
 
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.transactions.records import decode_id, decode_transaction
@@ -7,7 +7,7 @@ from odradek.coordinator.transactions.table import Transaction, TransactionTable
 
 
 def replay(table: TransactionTable, record: ShardRecord) -> None:
-    """Apply one record; kinds of records that this coordinator does not know change nothing."""
+    """Apply one record; unknown kinds of records are ignored."""
     transactional_id = decode_id(record.key)
     if transactional_id is None:
         return
@@ -32,7 +32,7 @@ def _is_timed(before: Transaction | None, after: Transaction) -> bool:
 
 
 def check_transition(before: Transaction | None, after: Transaction | None) -> None:
-    """Assert that `after` may follow `before`. Not part of `replay`: compaction leaves gaps in a log."""
+    """Assert that `after` may follow `before`. Not part of `replay`, because compaction leaves gaps in a log."""
     allowed = TRANSITIONS[None if before is None else before.state]
     target = None if after is None else after.state
     assert target in allowed, f"{before} -> {after}"

@@ -1,6 +1,6 @@
 """The transaction coordinator of one partition of `__transaction_state`.
 
-Operations return an `Outcome`; the runtime replays its records, writes them and releases the replies (see
+Operations return an `Outcome`; the runtime replays its records, writes them and sends the replies (see
 `coordinator.contract`). Once a decision is durable the runtime takes it with `take_unfinished`, writes the markers, and
 then calls `complete`.
 """
@@ -19,20 +19,20 @@ from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
 SHORTEST_WAIT_MS: Final = 1_000
-"""Replies wait at least so long for their commit, however short the transaction's time-out: it includes a disk sync."""
+"""The minimum time that replies wait for their commit, since it includes a disk sync."""
 
 
 class TransactionShard:
     """Transactional ids and their transactions; implements `odradek.coordinator.contract.Shard`.
 
-    Every operation answers errors in its reply and raises nothing for what a client may send. `level` gives the
-    finalized `transaction.version`.
+    Every operation returns errors in its reply and raises nothing for input of a client. `level` returns the finalized
+    `transaction.version`.
     """
 
     def __init__(self, config: TransactionConfig, level: Callable[[], int] = lambda: HIGHEST) -> None:
         self.table = TransactionTable(config, level)
 
-    # What the runtime calls
+    # Called by the runtime
 
     def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
         """Apply one record of the log."""
@@ -42,12 +42,12 @@ class TransactionShard:
         """Do nothing: no record of this log is written in a transaction."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """Schedule the search for expired ids; `take_unfinished` gives the decisions without markers."""
+        """Schedule the search for expired ids; `take_unfinished` returns the decisions without markers."""
         expiry.schedule_expiry(self.table, now_ms)
         return Outcome()
 
     def next_deadline_ms(self) -> int | None:
-        """When the first transaction times out, or expired ids are searched."""
+        """Returns when the first transaction times out, or the next search for expired ids is due."""
         due = [at for at in (self.table.next_timeout_ms(), self.table.expiry_due_ms) if at is not None]
         return min(due, default=None)
 
@@ -58,10 +58,10 @@ class TransactionShard:
         return Outcome([*fenced, *expired])
 
     def forget(self, token: Token) -> None:
-        """Do nothing: every operation is answered at once."""
+        """Do nothing: no request is held."""
 
     def take_unfinished(self) -> Sequence[Transaction]:
-        """The decided transactions whose markers are to be written; each is returned once."""
+        """Returns the decided transactions whose markers must be written; each is returned once."""
         taken = [self.table.transactions[transactional_id] for transactional_id in self.table.unfinished]
         self.table.unfinished.clear()
         return taken
@@ -71,52 +71,53 @@ class TransactionShard:
     def init_producer_id(
         self, request: InitProducerIdRequest, fresh_id: int | None, token: Token, now_ms: int
     ) -> Outcome:
-        """Answer with InitProducerIdResponse, or NeedsProducerId: then call again with a `fresh_id`."""
+        """Reply with InitProducerIdResponse, or NeedsProducerId: then call again with a `fresh_id`."""
         after, reply = init.init_producer_id(self.table, request, fresh_id, now_ms)
         return self._outcome(after, token, reply)
 
     def add_partitions(
         self, producer: ProducerIdentity, partitions: Partitions, version: int, token: Token, now_ms: int
     ) -> Outcome:
-        """Answer with the ErrorCode for all of the partitions; `version` is as in `add.add_partitions`."""
+        """Reply with the ErrorCode for all of the partitions; `version` is as in `add.add_partitions`."""
         after, reply = add.add_partitions(self.table, producer, partitions, version, now_ms)
         return self._outcome(after, token, reply)
 
     def end_transaction(
         self, producer: ProducerIdentity, committed: bool, version: int, fresh_id: int | None, token: Token, now_ms: int
     ) -> Outcome:
-        """Answer with Ended, when the decision is durable; the markers follow.
+        """Reply with Ended, when the decision is durable; the markers follow.
 
         Or with NeedsProducerId: then call again with a `fresh_id`.
         """
         after, reply = end.end_transaction(self.table, producer, committed, version, fresh_id, now_ms)
         return self._outcome(after, token, reply)
 
-    # The broker itself
+    # Called by the broker itself
 
     def verify(self, producer: ProducerIdentity, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
-        """Answer with VerificationResult: for each partition, whether the producer may write there now."""
+        """Reply with VerificationResult: for each partition, whether the producer may write there now."""
         return Outcome((), (Reply(token, add.verify(self.table, producer, partitions)),))
 
     def complete(self, ended: Transaction, token: Token, now_ms: int) -> Outcome:
-        """Called when all partitions have their markers. Answer with None."""
+        """Called when all partitions have their markers. Reply with None."""
         return self._outcome(end.complete(self.table, ended, now_ms), token, None)
 
     # Administration
 
     def describe_transaction(self, transactional_id: str, token: Token, now_ms: int) -> Outcome:
-        """Answer with DescribeTransactions' TransactionState."""
+        """Reply with DescribeTransactions' TransactionState."""
         return Outcome((), (Reply(token, describe.describe_transaction(self.table, transactional_id)),))
 
     def list_transactions(self, request: ListTransactionsRequest, token: Token, now_ms: int) -> Outcome:
-        """Answer with ListTransactionsResponse of this shard's ids, without the pattern (see `describe.matching`)."""
+        """Reply with ListTransactionsResponse of this shard's ids, without the pattern (see `describe.matching`)."""
         return Outcome((), (Reply(token, describe.list_ids(self.table, request, now_ms)),))
 
     def _outcome(self, after: Transaction | None, token: Token, reply: object) -> Outcome:
         replies = (Reply(token, reply),)
         if after is None:
             return Outcome((), replies)
-        # As in Kafka: a leader that the other replicas have left lets its producers look for another one in time.
+        # As in Kafka: if the other replicas have left this leader, its producers must be able to find another one in
+        # time.
         return Outcome((self._record(after),), replies, timeout_ms=max(after.timeout_ms, SHORTEST_WAIT_MS))
 
     def _record(self, after: Transaction) -> ShardRecord:

@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-A transactional id outlives its producers. Each producer that initialises it is given a producer id and an epoch one
-higher than its predecessor's, which *fences* the predecessor: its later requests and batches have a stale epoch. An id
-is in at most one transaction at a time:
+A transactional id outlives its producers. Each producer that initialises it gets a producer id and an epoch one higher
+than its predecessor's, which *fences* the predecessor: its later requests and batches have a stale epoch. An id is in
+at most one transaction at a time:
 
     from              to                by                                 because
     (none)            Empty             InitProducerId                     a new id, or an expired one
@@ -19,19 +19,19 @@ is in at most one transaction at a time:
     Empty, Complete*  (gone)            expiry                             unused for `transactional.id.expiration.ms`
 
 From EndTxn 5 on (`transaction.version` 2, KIP-890 part 2) every end raises the epoch, and the markers carry the raised
-one. So a late batch or EndTxn has a stale epoch, and can never be taken for a part of the next transaction. An epoch
-that cannot be raised further ends with its producer id: the decision names the next one, which is in force, with epoch
-0, when the markers are written. What a request may do depends on its own version; what the broker decides by itself
-(fencing, time-outs), and how records are written, on the cluster's finalized level.
+one. So a late batch or EndTxn has a stale epoch, and cannot become part of the next transaction. When the epoch of a
+producer id cannot be raised further, the decision contains the next producer id, which is in force, with epoch 0, when
+the markers are written. What a request may do depends on its own version; the cluster's finalized level determines what
+the broker does by itself (fencing, time-outs), and how records are written.
 
-Each transition writes one record with the whole state. The only state in memory that no record describes is what
-answers a repeated InitProducerId (`table.predecessors`), which Kafka does not store either.
+Each transition writes one record with the whole state. The only state in memory that no record describes is
+`table.predecessors`, which is used to answer a repeated InitProducerId; Kafka does not store it either.
 
-Between Prepare* and Complete* the runtime writes a marker into every partition of the transaction, `__consumer_offsets`
-included. After a crash the state is found again by replay, and the markers are written again; a second marker changes
-nothing for readers. Other requests for the id are answered CONCURRENT_TRANSACTIONS meanwhile. So a transaction that has
-begun ends: by its producer, by the next producer, or by its time-out. A partition can only be written to in a
-transaction that it is part of (`add.verify`), so every partition gets its marker.
+Between Prepare* and Complete* the runtime writes a marker into every partition of the transaction, including those of
+`__consumer_offsets`. After a crash, replay restores the state, and the markers are written again; a second marker
+changes nothing for readers. Meanwhile other requests for the id get CONCURRENT_TRANSACTIONS. So every transaction ends:
+by its producer, by the next producer, or by its time-out. A partition can only be written to in a transaction that
+includes it (`add.verify`), so every partition gets its marker.
 
 Kafka's state PrepareEpochFence is not used: there it is a transition in memory; here fencing and PrepareAbort are one
 record.

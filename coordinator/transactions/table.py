@@ -1,4 +1,4 @@
-"""The transactional ids of one shard; operations take it as their first argument."""
+"""The transactional ids of one shard; operations take the table as their first argument."""
 
 import heapq
 from collections.abc import Callable, Mapping
@@ -13,15 +13,15 @@ from odradek.wire.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 NO_TIME = -1
 
 Partitions = Mapping[str, frozenset[int]]
-"""Topic to partition indexes."""
+"""The partition indexes by topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transactional id as its last record describes it. `start_ms` is when the last transaction began, or -1.
+    """One transactional id, as in its last record. `start_ms` is when the last transaction began, or -1.
 
-    `version` is the `transaction.version` that its last transition followed. `previous_producer_id` is the one before
-    that transition; `next_producer_id` takes effect when the markers are written, -1 where the producer id stays.
+    `version` is the `transaction.version` that its last transition used. `previous_producer_id` is the one before that
+    transition; `next_producer_id` takes effect when the markers are written, -1 if the producer id stays the same.
     """
 
     transactional_id: str
@@ -42,12 +42,12 @@ class Transaction:
         return self.start_ms + self.timeout_ms
 
     def holds(self, topic: str, partition: int) -> bool:
-        """Whether the partition is in the transaction."""
+        """True if the partition is in the transaction."""
         return partition in self.partitions.get(topic, ())
 
 
 class Predecessor(NamedTuple):
-    """The producer id and epoch from before the current ones: an InitProducerId that names them is a retry."""
+    """The producer id and epoch before the current ones: an InitProducerId that contains them is a retry."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -58,10 +58,10 @@ NO_PREDECESSOR = Predecessor()
 
 @dataclass(slots=True)
 class TransactionTable:
-    """The transactional ids of one partition of `__transaction_state`. `predecessors` is lost in a restart, the rest is
-    replayed.
+    """The transactional ids of one partition of `__transaction_state`. `predecessors` is lost at a restart, everything
+    else is replayed.
 
-    `level` gives the cluster's finalized `transaction.version`.
+    `level` returns the cluster's finalized `transaction.version`.
     """
 
     config: TransactionConfig
@@ -78,7 +78,7 @@ class TransactionTable:
         heapq.heappush(self._deadlines, (transaction.deadline_ms, transaction.transactional_id))
 
     def next_timeout_ms(self) -> int | None:
-        """When the first transaction times out, None when none is open."""
+        """Returns when the first transaction times out, None when none is open."""
         while self._deadlines and not self._counts(*self._deadlines[0]):
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None

@@ -1,6 +1,6 @@
 """The feature `transaction.version` (KIP-890, KIP-584).
 
-A request's version determines the level that its client uses, independently of the cluster's; clients check the
+A request's version determines the level that its client uses, independently of the cluster's level; clients check the
 finalized level before they use such a version.
 """
 
@@ -9,7 +9,7 @@ from typing import Final
 FEATURE: Final = "transaction.version"
 
 PLAIN: Final = 0
-"""An id's epoch is raised by InitProducerId only."""
+"""Only InitProducerId raises an id's epoch."""
 TAGGED_RECORDS: Final = 1
 """From this level on records have tagged fields."""
 EPOCH_PER_TRANSACTION: Final = 2
@@ -21,5 +21,5 @@ END_TXN_SINCE: Final = 5
 
 
 def version_of_end_txn(api_version: int) -> int:
-    """The `transaction.version` that the client of an EndTxn follows."""
+    """Returns the `transaction.version` that the client of an EndTxn uses."""
     return EPOCH_PER_TRANSACTION if api_version >= END_TXN_SINCE else PLAIN
