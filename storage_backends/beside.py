@@ -1,4 +1,4 @@
-"""What a store shows of its logs to another process than the broker that writes them. Views neither lock nor write."""
+"""Read access to a store's logs for processes other than the broker that writes them. Views neither lock nor write."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -11,15 +11,15 @@ __all__ = ["Backfill", "LogBeside", "LogGoneError", "LogsBeside", "SegmentGoneEr
 
 
 class SegmentGoneError(StoreError):
-    """A sealed segment was removed or replaced since the view was taken."""
+    """A sealed segment was removed or replaced after the view was opened."""
 
 
 class LogGoneError(StoreError):
-    """There is no such partition: its topic was deleted, or the directory was moved."""
+    """The partition does not exist: its topic was deleted, or the directory was moved."""
 
 
 class LogBeside(Protocol):
-    """A log at one moment: whole transactions of its writer. Close it after use.
+    """A log at one point in time: complete transactions of its writer. Close it after use.
 
     `aborted` are the aborted transactions that end at or above the log start. `producers` are the producers' states as
     stored (`odradek.partitions.producers` reads them).
@@ -31,11 +31,11 @@ class LogBeside(Protocol):
     producers: Mapping[int, bytes]
 
     def values(self, start_offset: int, end_offset: int, since_ms: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Walk the stored values that hold offsets of the range, in order, each with its last offset.
+        """Yield the stored values with offsets in the range, in order, each with its last offset.
 
-        A value is one or more whole batches, of which the first and the last may reach beyond the range. With
-        `since_ms` values may be left out whose timestamps are all below. Compaction and retention since the view was
-        taken may show, as values that are shorter or not there.
+        A value is one or more whole batches; the first and the last may extend beyond the range. With `since_ms`,
+        values whose timestamps are all lower may be omitted. Later compaction and retention may take effect: values may
+        be shorter or missing.
 
         Raises SegmentGoneError, StoreCorruptError, StoreError.
         """
@@ -52,11 +52,11 @@ class LogsBeside(Protocol):
     """The logs of one store."""
 
     def keys(self) -> Sequence[PartitionKey]:
-        """Every partition that has a log; those never written to may have none. Raises StoreError."""
+        """Return all partitions that have a log; those never written to may have none. Raises StoreError."""
         ...
 
     def look(self, key: PartitionKey) -> LogBeside:
-        """Look at a log as it is now. Raises LogGoneError, StoreCorruptError, StoreError."""
+        """Open a view of the log in its current state. Raises LogGoneError, StoreCorruptError, StoreError."""
         ...
 
     def close(self) -> None:
@@ -65,17 +65,18 @@ class LogsBeside(Protocol):
 
 
 class Backfill(Protocol):
-    """Adds rows for records older than the topic's setting `odradek.sql.columns`, while the broker may be running."""
+    """Adds the rows of records that are older than the topic's setting `odradek.sql.columns`. The broker may be
+    running.
+    """
 
     def begin(self, topic: str) -> None:
-        """Make the topic's view, if there is none. Raises StoreError."""
+        """Create the topic's database view, if it does not exist. Raises StoreError."""
         ...
 
     def fill(self, key: PartitionKey, stable_offset: int, aborted: Sequence[AbortedTransaction]) -> int | None:
-        """Fill in a part of a log, the newest records first; return their number, None if nothing is left to do.
-
-        Below `stable_offset` all transactions are decided, and `aborted` are those that were aborted.
-        Raises LogGoneError, StoreError.
+        """Add the rows of a part of a log, the newest records first; return their number, None if nothing is left to
+        do. All transactions below `stable_offset` have ended; `aborted` are the aborted ones. Raises LogGoneError,
+        StoreError.
         """
         ...
 

@@ -1,12 +1,12 @@
-"""Seeded faults around any store: calls that fail, calls that are slow, and crashes.
+"""A wrapper that injects seeded faults into any store: calls that fail, calls that are slow, and crashes.
 
-All faults are drawn from one `random.Random`, so a seed repeats them. A fault never leaves a call half done: the error
-is raised before the wrapped call, so that nothing is stored, or with `write_late` after it, so that everything is. In
-both cases a log whose commit or truncation failed must be closed and reopened, as the interface requires.
+All faults are drawn from one `random.Random`, so they are reproducible from its seed. A fault never interrupts a call
+halfway: the error is raised before the wrapped call, so nothing is stored, or with `write_late` after it, so everything
+is. In both cases a log whose commit or truncation failed must be closed and reopened, as the interface requires.
 
-A crash is one of the process or a power cut. Over a `MemoryMedium` with `power_cuts` it is a power cut: synced commits
-survive, and a prefix of the unsynced ones of each log. Over any other store it is a crash of the process: everything
-committed survives. In both, a commit that was waiting in `delay` at the crash raises, and is stored or not, at random.
+There are two kinds of crash. Over a `MemoryMedium` with `power_cuts` it is a power cut: synced commits survive, and a
+prefix of the unsynced ones of each log. Over any other store it is a process crash: everything committed survives. In
+both, a commit that was waiting in `delay` at the crash raises, and is stored or not, at random.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,12 +36,12 @@ Delay = Callable[[float], None]
 
 
 class StoreCrashedError(StoreError):
-    """The store has crashed and must be reopened. An interrupted commit may or may not be stored."""
+    """The store has crashed and has to be reopened. An interrupted commit may or may not be stored."""
 
 
 @dataclass(slots=True)
 class FaultMix:
-    """How likely each fault is at each call (0 to 1), and the longest delay. May be changed while the store runs."""
+    """The probability of each fault per call (0 to 1), and the longest delay. May be changed during use."""
 
     write_full: float = 0.0
     write_error: float = 0.0
@@ -56,9 +56,8 @@ def _no_delay(seconds: float) -> None:
 
 
 class FaultPlan:
-    """Where chance comes in: one per store, going on over its crashes and reopenings.
-
-    `delay` is called with seconds to wait; it decides how (the simulation takes virtual time), and may crash the store.
+    """Draws the faults. There is one per store, which is kept when the store crashes and is reopened. `delay` is called
+    with the seconds to wait; it may wait in virtual time (as the simulation does), and may crash the store.
     """
 
     def __init__(self, random: Random, mix: FaultMix | None = None, delay: Delay = _no_delay) -> None:
@@ -71,34 +70,34 @@ class FaultPlan:
         return chance > 0 and self._random.random() < chance
 
     def before_write(self, what: str) -> None:
-        """Maybe raise StoreFullError or StoreError."""
+        """Raise StoreFullError or StoreError at random."""
         if self.happens(self.mix.write_full):
             raise StoreFullError(f"{what}: no space left (injected fault)")
         if self.happens(self.mix.write_error):
             raise StoreError(f"{what}: I/O error (injected fault)")
 
     def after_write(self, what: str) -> None:
-        """Maybe raise StoreError for what has been done."""
+        """Raise StoreError at random, after the write was done."""
         if self.happens(self.mix.write_late):
             raise StoreError(f"{what}: I/O error after the write (injected fault)")
 
     def before_read(self, what: str) -> None:
-        """Maybe wait, maybe raise StoreError."""
+        """Wait or raise StoreError, each at random."""
         self.maybe_wait()
         if self.happens(self.mix.read_error):
             raise StoreError(f"{what}: I/O error (injected fault)")
 
     def maybe_wait(self) -> None:
-        """Maybe be slow."""
+        """Wait at random."""
         if self.happens(self.mix.slow):
             self._delay(self._random.uniform(0.0, self.mix.max_delay_seconds))
 
     def is_slow_first(self) -> bool:
-        """Draw whether a slow commit happens after its delay or before it; always the latter if none is slow."""
+        """Draw whether a slow commit is done after its delay (True) or before it; always False if no commit is slow."""
         return self.mix.slow > 0 and self._random.random() < 0.5
 
     def survivors(self, unsynced: int) -> int:
-        """Draw how many of a log's unsynced commits a power cut leaves."""
+        """Draw how many of a log's unsynced commits survive a power cut."""
         return self._random.randint(0, unsynced)
 
 
@@ -135,7 +134,7 @@ class FaultyPartition:
         self._commit(lambda: self._inner.commit(writes, sync=sync))
 
     def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
-        """See `PartitionStore.commit_at_once`: never where calls are slow."""
+        """See `PartitionStore.commit_at_once`: returns False if calls may be slow."""
         self._check_usable()
         if self._plan.mix.slow:
             return False
@@ -202,7 +201,7 @@ class FaultyPartition:
         try:
             result = self._write(call)
             self._plan.after_write(f"writing {self.key}")
-        except ValueError:  # refused before anything was written
+        except ValueError:  # raised before anything was written
             raise
         except Exception:
             self._failed = True
@@ -317,7 +316,7 @@ class FaultyStore:
         self._inner.set_properties(values)
 
     def outbox(self) -> Outbox | None:
-        """See `Store.outbox`: its own calls have no faults, those of the logs that take from it have."""
+        """See `Store.outbox`: its own calls have no faults; the logs' commits, which remove entries from it, have."""
         return self._inner.outbox()
 
     def close_idle(self) -> int:
@@ -330,9 +329,8 @@ class FaultyStore:
             self._inner.close()
 
     def crash(self, *, power_cut: bool) -> None:
-        """End the store as a crash does: every later call but `close` raises StoreCrashedError.
-
-        A medium under it may be opened again at once; a store of files has to be closed first.
+        """Crash the store: every later call except `close` raises StoreCrashedError. A wrapped memory store's medium
+        may be reopened at once; a store of files has to be closed first.
         """
         self.has_crashed = True
         if isinstance(self._inner, MemoryStore):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def headers_as_json(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
-    """The text, ASCII alone; None without headers. A value that is not UTF-8 stands in base64 under `base64`."""
+    """Return the JSON in ASCII; None without headers. A value that is not UTF-8 is in base64, named `base64`."""
     return json.dumps([{"key": key, **_value(value)} for key, value in headers]) if headers else None
 
 

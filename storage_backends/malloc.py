@@ -1,16 +1,16 @@
-"""How glibc keeps memory: buffers of a request come out of memory that was used before, an LMDB environment does not.
+"""Settings of glibc's malloc: request buffers reuse freed memory, while LMDB environments get fresh memory.
 
-A buffer of a megabyte that comes fresh from the operating system costs more than to fill it: a page fault for each
-4 KB. Over a database each such batch is copied by the broker, by the driver and by the database. So as much freed
-memory is kept as these buffers take.
+Getting a buffer of a megabyte from the operating system takes longer than filling it, because of a page fault for each
+4 KB. Over a database each such batch is copied by the broker, by the driver and by the database. So freed memory is
+kept, enough for these buffers.
 
-LMDB asks for a list of 1 MB and a zeroed one of 2 MB for each environment, and uses some bytes of them. Fresh from the
-operating system that costs nothing; but glibc, once blocks of that size have been freed, hands out used memory and
-clears it, and then every further environment takes up to 3 MB of real memory: gigabytes for a thousand partitions. A
-fixed limit, just below those sizes, from which on glibc asks the system each time, keeps it at about 20 KB. With that
-limit fixed glibc would give freed memory back at every chance, so how much it keeps is fixed too: enough that receive
-buffers come out of it. And it would keep as much again for each thread that commits, so all share one arena; none
-allocates for long.
+LMDB allocates a list of 1 MB and a zeroed one of 2 MB for each environment, and uses a few bytes of them. Memory from
+the operating system is not touched, and so costs nothing; but once blocks of that size have been freed, glibc reuses
+and clears them, and then every further environment takes up to 3 MB of real memory: gigabytes for a thousand
+partitions. With a fixed limit just below those sizes, above which glibc always allocates from the system, an
+environment takes about 20 KB. With that limit fixed glibc would return freed memory at once, so the amount that it
+keeps is fixed too: enough for receive buffers. It would keep that amount for each thread that commits, so all threads
+share one arena; allocations are short, so they hardly wait for each other.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _FROM_SYSTEM_BYTES = (2**17 + 1) * 8  # the smaller of LMDB's lists
 
 
 def keep_buffers() -> bool:
-    """Set the limits for this process; False where the C library has no such settings (musl needs none)."""
+    """Set the limits for this process; return False if the C library has no such settings (musl needs none)."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False

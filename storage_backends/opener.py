@@ -1,4 +1,4 @@
-"""From a URL to a store: the only way to reach a concrete backend, which is imported when it is first asked for."""
+"""Opens stores by URL, the only way to reach a concrete backend. Backends are imported at first use."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.options import StoreOptions
 
-if TYPE_CHECKING:  # not imported for their types alone: a broker starts faster
+if TYPE_CHECKING:  # imported for type checking only, so that a broker starts faster
     from odradek.storage_backends.beside import Backfill, LogsBeside
 
 __all__ = ["StoreOptions", "StoreUrlError", "open_backfill", "open_beside", "open_store"]
@@ -29,15 +29,14 @@ _SQL_SCHEMES = ("sqlite", "postgresql+psycopg")
 
 
 class StoreUrlError(ValueError):
-    """The storage URL names no store that this installation can open; the message says which ones it can."""
+    """This installation cannot open the store of the URL; the message lists the URLs that it can open."""
 
 
 def open_store(url: str, options: StoreOptions | None = None) -> Store:
-    """Open the store that `url` names, creating it where there is none.
-
-    `memory://` is a new, empty store that goes with the process; `lmdb:///absolute/path` keeps its logs in that
-    directory, `sqlite:///absolute/file` and `postgresql+psycopg://user@host/database` in a database. Raises
-    StoreUrlError, StoreLockedError, StoreFormatError, StoreError.
+    """Open the store at `url`, creating it if there is none. `memory://` is a new, empty store that ends with the
+    process; `lmdb:///absolute/path` keeps its logs in that directory, `sqlite:///absolute/file` and
+    `postgresql+psycopg://user@host/database` in a database. Raises StoreUrlError, StoreLockedError, StoreFormatError,
+    StoreError.
     """
     parts = urlsplit(url)
     if parts.scheme in _SQL_SCHEMES:
@@ -47,10 +46,8 @@ def open_store(url: str, options: StoreOptions | None = None) -> Store:
 
 
 def open_beside(url: str) -> "LogsBeside":
-    """Look at the logs of the store that `url` names, beside the broker that may be writing them.
-
-    Raises StoreUrlError, also for a store in the memory of another process, StoreFormatError where there is no store
-    of this version, StoreError.
+    """Open the logs of the store at `url` for reading, while a broker may be writing them. Raises StoreUrlError, also
+    for a store in the memory of another process, StoreFormatError if there is no store of this version, StoreError.
     """
     parts = urlsplit(url)
     if parts.scheme in _SQL_SCHEMES:
@@ -62,7 +59,7 @@ def open_beside(url: str) -> "LogsBeside":
 
 
 def open_backfill(url: str) -> "Backfill":
-    """Open a database in order to fill in rows of older records. Raises StoreUrlError for other stores, StoreError."""
+    """Open a database to add the rows of older records. Raises StoreUrlError for other stores, StoreError."""
     parts = urlsplit(url)
     if parts.scheme not in _SQL_SCHEMES:
         raise StoreUrlError(f"only a SQL database keeps records as rows, and {url} is none")
@@ -88,7 +85,9 @@ def _imported(path: str) -> object:
 
 
 def _checked_sql(url: str, parts: SplitResult) -> str:
-    """The URL as SQLAlchemy has it, where `sqlite:////file` is what is written `sqlite:///file` here as well."""
+    """Return the URL for SQLAlchemy, in which an absolute path has four slashes (`sqlite:////file`); here
+    `sqlite:///file` is allowed, too.
+    """
     if parts.scheme != "sqlite":
         if not parts.path.strip("/"):
             raise StoreUrlError(f"storage URL {url!r} names no database: postgresql+psycopg://user@host/database")

@@ -8,13 +8,12 @@ _PAGE_HEADER_BYTES = 16
 
 @immutable
 class StoreOptions:
-    """Limits and sizes of a store; a backend ignores what it has no use for.
-
-    `max_value_bytes` is how far the batches of one commit are joined into one stored value: values take whole pages,
-    so the best sizes are just below a multiple of them. `hot_bytes` is how much of a log's end counts as recently
-    written (`PartitionStore.is_hot`). `lending_map_bytes` is from what size of a growing file's map on its pages are
-    lent; below that readers get copies. `max_open_files` bounds the descriptors of open logs, except for those in use;
-    without it, and at most, they are a quarter of what the process may have.
+    """Limits and sizes of a store; a backend ignores those that it does not need. `max_value_bytes` is the size up to
+    which the batches of one commit are joined into one stored value: values take whole pages, so the best sizes are
+    just below a multiple of them. `hot_bytes` is how much of a log's end counts as recently written
+    (`PartitionStore.is_hot`). `lending_map_bytes` is the size of a growing file's map from which on its pages are lent;
+    below it readers get copies. `max_open_files` limits the descriptors of open logs, except for those in use; the
+    default and maximum is a quarter of the process's limit.
     """
 
     max_value_bytes: int = 64 * _PAGE_BYTES - _PAGE_HEADER_BYTES

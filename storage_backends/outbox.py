@@ -1,9 +1,9 @@
-"""What a store promises that has an outbox: records that its users append in transactions of the database's own.
+"""The interface of a store with an outbox: records that users append in their own transactions of the database.
 
 The records of a transaction get their *turn* in each partition when it commits, and turns are in the order of commits.
 A broker reads what is pending, in that order, and writes it to the partitions' logs; `LogWrite.taken` names the entries
-that a write takes, which leave the outbox in the transaction of that write. So each record is in the outbox or in the
-log, and never in both. A record that cannot be written is moved to a table of dead letters.
+that a write contains, which are deleted from the outbox in the transaction of that write. So each record is either in
+the outbox or in the log. A record that cannot be written is moved to a table of dead letters.
 
 All methods but `listen` and `stop` may wait for the database, and raise StoreError.
 """
@@ -21,7 +21,7 @@ TopicPartition = tuple[UUID, int]
 
 @immutable
 class OutboxTopic:
-    """What appending has to know of a topic. `max_batch_bytes` bounds a batch with one record."""
+    """The properties of a topic that appending needs. `max_batch_bytes` limits a batch with one record."""
 
     name: str
     topic_id: UUID
@@ -32,7 +32,7 @@ class OutboxTopic:
 
 @immutable
 class OutboxRecord:
-    """A record that waits, as it was appended. Its `topic` is the name that `topic_id` had then."""
+    """A pending record, as it was appended. `topic` is the name that `topic_id` had then."""
 
     entry: OutboxEntry
     topic: str
@@ -45,7 +45,7 @@ class OutboxRecord:
 
     @property
     def place(self) -> TopicPartition:
-        """The partition that it is for."""
+        """The partition of the record."""
         return self.topic_id, self.partition
 
 
@@ -53,14 +53,13 @@ class Outbox(Protocol):
     """The outbox of a store. For one broker task at a time."""
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, from a thread of the store's, soon after each commit that appended something.
-
-        Some calls may be lost, with a connection: look now and then all the same. `wake` must neither wait nor raise.
+        """Call `wake`, from a thread of the store, soon after each commit that appended records. Calls may be lost when
+        a connection breaks, so poll at intervals as well. `wake` must neither wait nor raise.
         """
         ...
 
     def topics(self) -> Mapping[str, OutboxTopic]:
-        """The topics that may be appended to, by name."""
+        """Return the topics that may be appended to, by name."""
         ...
 
     def publish(self, changed: Sequence[OutboxTopic], gone: Sequence[str]) -> None:
@@ -68,16 +67,15 @@ class Outbox(Protocol):
         ...
 
     def pending(self, max_records: int, max_bytes: int, without: Collection[TopicPartition]) -> Sequence[OutboxRecord]:
-        """The records whose turn is next, but for those of the partitions `without`.
-
-        At most `max_records`, and of `max_bytes` in keys, values and headers, but one at least where there is one.
+        """Return the next pending records in order, except for those of the partitions `without`. At most
+        `max_records`, with at most `max_bytes` in keys, values and headers, but at least one if there is any.
         """
         ...
 
     def move_to_dead_letters(self, records: Collection[OutboxRecord], reason: str) -> None:
-        """Move records to the dead letters, with the reason why they cannot be written."""
+        """Move records to the table of dead letters, with the reason why they cannot be written."""
         ...
 
     def stop(self) -> None:
-        """End what `listen` began; `wake` is not called any more. Idempotent, never raises."""
+        """Stop listening; `wake` is not called afterwards. Idempotent, never raises."""
         ...

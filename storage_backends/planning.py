@@ -1,8 +1,8 @@
 """The decisions common to all backends: where a commit rolls to a new segment, and the contents of a snapshot.
 
-Pure: backends do the writing. Rolling follows Kafka's LogSegment.shouldRoll, with the time taken from
-the records alone: a segment is too old for a batch whose max timestamp lies more than `segment.ms` after the max
-timestamp of the segment's first batch.
+Pure: backends do the writing. Rolling follows Kafka's LogSegment.shouldRoll, with the time taken only from the records:
+a segment is too old for a batch whose max timestamp is more than `segment.ms` after the max timestamp of the segment's
+first batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,20 +19,22 @@ NO_TIMESTAMP = -1
 
 
 class RunStart(Enum):
-    """Where a run of writes goes: on in the active segment, to a new one, or to a new one in an emptied log."""
+    """Whether a run of writes continues the active segment, begins a new one, or begins a new one after emptying the
+    log.
+    """
 
     CONTINUE = "continue"
     ROLL = "roll"
     RESTART = "restart"
 
 
-# Looking a member up in an Enum takes as long as a call.
+# A module constant: access to a member of an Enum takes as long as a function call.
 _CONTINUE: Final = RunStart.CONTINUE
 
 
 @mutable
 class Run:
-    """Writes that go into one segment in one transaction; `base_offset` is the log end before them.
+    """Writes to one segment in one transaction; `base_offset` is the log end before them.
 
     `size_bytes` is that of their batches.
     """
@@ -51,7 +53,7 @@ class SegmentFill:
     first_timestamp_ms: int = NO_TIMESTAMP
 
     def must_roll(self, size_bytes: int, max_timestamp_ms: int, policy: LogPolicy) -> bool:
-        """Whether a write of that size and max timestamp has to go to a new segment. An empty one takes any."""
+        """True if a write of that size and max timestamp requires a new segment. An empty segment accepts any write."""
         if not self.size_bytes:
             return False
         if self.size_bytes + size_bytes > policy.segment_bytes:
@@ -62,9 +64,8 @@ class SegmentFill:
 
 
 def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill, policy: LogPolicy) -> list[Run]:
-    """Divide writes into runs, checking first that their batches continue the log (ValueError).
-
-    `fill` is used up. The first run continues the active segment and may be empty.
+    """Divide writes into runs; raises ValueError if their batches do not continue the log. `fill` is modified. The
+    first run continues the active segment and may be empty.
     """
     run = Run(_CONTINUE, log_end_offset)
     runs = [run]
@@ -86,16 +87,15 @@ def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill
             runs.append(run)
         run.writes.append(write)
         if start_offset == log_end_offset and fill.size_bytes:
-            # everything is deleted: a new segment, so that the old one's space can go
+            # everything is deleted: a new segment, so that the old one's space can be freed
             run, fill = Run(RunStart.ROLL, log_end_offset), SegmentFill()
             runs.append(run)
     return runs
 
 
 def measured(write: LogWrite, log_end_offset: int) -> tuple[int, int, int]:
-    """Return the log end after the write, the bytes of its batches and their largest timestamp.
-
-    Raises ValueError when its batches overlap, or leave a gap in a write that is not replicated.
+    """Return the log end after the write, the size of its batches in bytes and their largest timestamp. Raises
+    ValueError if its batches overlap, or leave a gap in a write that is not replicated.
     """
     size_bytes, max_timestamp_ms = 0, NO_TIMESTAMP
     for batch in write.batches:
@@ -122,7 +122,7 @@ def _restart_offset(write: LogWrite, log_end_offset: int) -> int:
 
 
 def visible_epochs(starts: Mapping[int, int], log_start_offset: int) -> tuple[EpochStart, ...]:
-    """Return the epochs (number to start offset) that the log still has offsets of, by number."""
+    """Return the epochs of which the log has offsets, by number. `starts` maps numbers to start offsets."""
     ordered = sorted(starts.items())
     dead = list(takewhile(lambda following: following[1] <= log_start_offset, ordered[1:]))
     return tuple(EpochStart(epoch, start) for epoch, start in ordered[len(dead) :])
@@ -137,7 +137,9 @@ def visible_aborted(aborted: Iterable[AbortedTransaction], log_start_offset: int
 def producers_below(
     rows: Mapping[int, tuple[int, bytes]], cut: int, rebuilt: Mapping[int, bytes]
 ) -> dict[int, tuple[int, bytes]]:
-    """The rows that a truncation at `cut` leaves of those set at (log end, state): see `PartitionStore.truncate`."""
+    """Return the producers' rows, each (log end when set, state), after a truncation at `cut`: see
+    `PartitionStore.truncate`.
+    """
     return {
         producer_id: row if row[0] <= cut else (cut, rebuilt[producer_id])
         for producer_id, row in rows.items()
@@ -146,14 +148,14 @@ def producers_below(
 
 
 def sealed_run(infos: Iterable[SegmentInfo], base_offset: int, end_offset: int) -> tuple[SegmentInfo, ...]:
-    """Return the sealed segments that lie in the range."""
+    """Return the sealed segments in the range."""
     return tuple(
         [info for info in infos if info.sealed and base_offset <= info.base_offset and info.end_offset <= end_offset]
     )
 
 
 def checked_run(infos: Iterable[SegmentInfo], base_offset: int, end_offset: int) -> tuple[SegmentInfo, ...]:
-    """Return the sealed segments that fill the range exactly. Raises ValueError when none do."""
+    """Return the sealed segments of exactly that range. Raises ValueError if its ends are not segment boundaries."""
     run = sealed_run(infos, base_offset, end_offset)
     if not run or run[0].base_offset != base_offset or run[-1].end_offset != end_offset:
         raise ValueError(f"offsets {base_offset} to {end_offset} are no run of sealed segments")

@@ -1,1 +1,1 @@
-"""Logs in LMDB: a directory a partition, an environment a segment. Reached through `storage_backends.opener`."""
+"""Logs in LMDB: a directory per partition, an environment per segment. Reached through `storage_backends.opener`."""

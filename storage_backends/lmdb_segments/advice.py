@@ -1,4 +1,4 @@
-"""What a user can do about a damaged file of a store: it depends on whose file it is."""
+"""Advice to users about a damaged file of a store, which depends on the topic that the file belongs to."""
 
 from pathlib import Path
 from typing import Final
@@ -26,12 +26,12 @@ def what_to_do(path: Path) -> str:
 
 
 def what_is_lost(topic: str) -> str:
-    """Return what it means when a partition of `topic` begins anew."""
+    """Return the consequences if a partition of `topic` starts empty."""
     return _LOST.get(topic, _LOST_RECORDS)
 
 
 def recover_advice(root: Path) -> str:
-    """Return what helps against a damaged or missing metadata log of the store in `root`."""
+    """Return the advice for a damaged or missing metadata log of the store in `root`."""
     return (
         f"restore it from a backup; or stop the broker and run `odradek recover --data {in_shell(root)}`, "
         "which makes the metadata log again from the partitions' directories"
@@ -39,7 +39,7 @@ def recover_advice(root: Path) -> str:
 
 
 def in_shell(path: Path) -> str:
-    """The path as a shell's word. What quotes it is imported for the first advice: a broker starts faster."""
+    """Return the path quoted for a shell. `shlex` is imported at first use, so that a broker starts faster."""
     import shlex
 
     return shlex.quote(str(path))

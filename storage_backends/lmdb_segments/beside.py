@@ -1,21 +1,21 @@
-"""A log as its files show it to another process than the one that writes it: what `odradek.pipeline` reads.
+"""Reads the files of a log that another process writes: used by `odradek.pipeline`.
 
 Sealed segments never change, but they may be removed (retention, DeleteRecords, a deleted topic) or replaced
-(compaction) at any moment: that is a `SegmentGoneError`, and a new `LogView` tells what is there instead. A file that
-is open stays readable, whatever becomes of its name.
+(compaction) at any time: then `SegmentGoneError` is raised, and a new `LogView` has the current segments. A file that
+is open stays readable after it was renamed or removed.
 
 How the active segment is read while it is written
 --------------------------------------------------
-LMDB's table of readers is the broker's own (see `segment`), so a read transaction of another process would not keep
-the writer from using pages again. But LMDB never changes a page in place, and a page that belongs to transaction T is
+LMDB's table of readers is private to the broker (see `segment`), so a read transaction of another process would not
+keep the writer from reusing pages. But LMDB never changes a page in place, and a page that belongs to transaction T is
 freed by T+1 at the earliest and written again by T+3 at the earliest: without readers, a write transaction W takes
-pages that transactions below W-1 freed. So what was read of T is whole if, after that, no transaction above T+1 has
-ended; else it is read again. What a later transaction replaces at all are the rows beside the batches, and the pages on
-the way to the log's last entry; they are copied in some ten reads, with no decoding in between. The other pages of the
-log, and all values on pages of their own, stay as they are for as long as the segment exists: the log is only appended
-to. (A truncation removes them. It concerns offsets that were never committed, which no view shows.)
+pages that transactions below W-1 freed. So the pages read for T are valid if, after reading, no transaction above T+1
+has ended; else they are read again. Later transactions replace only the rows other than batches, and the pages on the
+path to the log's last entry; these are copied in about ten reads, with no decoding in between. The other pages of the
+log, and all values on pages of their own, stay unchanged for as long as the segment exists, since the log is only
+appended to. (A truncation removes them, but it only affects offsets that were never committed, which no view contains.)
 
-Nothing is mapped and no LMDB code runs, so a damaged file is an error and never ends the process.
+Files are not mapped and no LMDB code runs, so a damaged file raises an error and never crashes the process.
 """
 
 import os
@@ -55,11 +55,12 @@ from odradek.wire.records.errors import InvalidRecordBatch
 __all__ = ["LmdbLogs", "LogGoneError", "LogView", "SegmentGoneError", "logs_in", "open_lmdb_beside"]
 
 MAX_ATTEMPTS: Final = 10_000
-"""How often the active segment is read while transactions end too quickly; one attempt takes some 50 µs."""
+"""The maximal number of attempts to read the active segment while transactions end too quickly; one takes about 50 µs.
+"""
 
 
 def logs_in(root: Path) -> dict[PartitionKey, Path]:
-    """Return the directories of a store's partitions; of those never written to there is none.
+    """Return the directories of a store's partitions; partitions never written to have none.
 
     Raises StoreFormatError where `root` is no store of this version, StoreError where it cannot be read.
     """
@@ -80,11 +81,11 @@ def _key_of(directory: Path) -> Iterator[PartitionKey]:
     try:
         yield parse_partition_dir(directory)
     except ValueError:
-        return  # none of ours
+        return  # not a partition's directory
 
 
 class SegmentFile:
-    """A segment's file, open for reading. `path` is where it was when it was opened."""
+    """A segment's file, open for reading. `path` is its path when it was opened."""
 
     def __init__(self, path: Path, fd: int, pages: Pages, *, sealed: bool) -> None:
         self.path = path
@@ -108,13 +109,12 @@ class SegmentFile:
 
     @property
     def rows(self) -> Mapping[bytes, bytes]:
-        """The rows beside batches and time index, as they are stored."""
+        """Return the rows other than batches and time index, as stored."""
         return self._rows
 
     def values(self, start_offset: int, end_offset: int, since_ms: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Walk the values that hold offsets of the range, each with its last offset; the first may begin before it.
-
-        With `since_ms` values may be left out whose timestamps are all below. Raises StoreCorruptError, StoreError.
+        """Yield the values with offsets in the range, each with its last offset; the first may begin before the range.
+        With `since_ms`, values whose timestamps are all lower may be omitted. Raises StoreCorruptError, StoreError.
         """
         try:
             if since_ms is not None:
@@ -140,7 +140,7 @@ class SegmentFile:
                 return
 
     def _first_since(self, since_ms: int) -> int:
-        """Return an offset below which all timestamps are smaller; 0 where the time index may have changed since."""
+        """Return an offset below which all timestamps are smaller; 0 if the time index may have changed since."""
         if not self._sealed or since_ms <= 0:
             return 0
         found = self._pages.floor(self._pages.meta.roots[1], ROW_KEY.pack(TIME, since_ms))
@@ -154,7 +154,7 @@ class SegmentFile:
 
 
 class LogView:
-    """A log at one moment: whole transactions of its writer, nothing torn. Close it after use.
+    """A log at one point in time: complete transactions of its writer. Close it after use.
 
     `segments` are in order, the active one last; `aborted` are the aborted transactions that end at or above the log
     start. `producers` are the producers' states as stored (`odradek.partitions.producers` reads them).
@@ -174,7 +174,7 @@ class LogView:
 
     @classmethod
     def open(cls, directory: Path) -> Self:
-        """Look at the log in a partition's directory. Raises LogGoneError, StoreCorruptError, StoreError."""
+        """Open a view of the log in a partition's directory. Raises LogGoneError, StoreCorruptError, StoreError."""
         while True:
             try:
                 bases = segment_bases(directory)
@@ -247,13 +247,13 @@ class LmdbLogs:
 
 
 def open_lmdb_beside(path: str) -> LmdbLogs:
-    """Look at the data directory `path`. Raises StoreFormatError where it is none."""
+    """Open the data directory `path`. Raises StoreFormatError if it is not one."""
     logs_in(Path(path))
     return LmdbLogs(Path(path))
 
 
 def open_active(path: Path) -> SegmentFile | None:
-    """Open the segment that is written to, as its last transaction left it; None where there is no such file.
+    """Open the active segment in the state after its last transaction; None if there is no such file.
 
     Raises StoreCorruptError, StoreError.
     """
@@ -263,7 +263,7 @@ def open_active(path: Path) -> SegmentFile | None:
 def open_sealed(directory: Path, info: SegmentInfo) -> SegmentFile:
     """Open a sealed segment. Raises SegmentGoneError, StoreCorruptError, StoreError.
 
-    A compacted segment has another name until those that it replaces are gone (`cleaning`).
+    A compacted segment has another name until the segments that it replaces are removed (`cleaning`).
     """
     for path in (directory / segment_name(info.base_offset), cleaned_path(directory, info.base_offset)):
         segment = _opened(path, sealed=True)
@@ -297,7 +297,9 @@ def _opened(path: Path, *, sealed: bool) -> SegmentFile | None:
 
 
 def _whole_pages(fd: int) -> Pages:
-    """Return the pages of the last transaction, those copied that a later one may replace: the theory stands above."""
+    """Return the pages of the last transaction; those that a later one may replace are copied (see the module's
+    docstring).
+    """
     for _ in range(MAX_ATTEMPTS):
         meta = newest_meta(fd)
         pages = Pages(fd, meta)
@@ -305,7 +307,7 @@ def _whole_pages(fd: int) -> Pages:
             copy_replaceable(pages)
         except (DamageError, struct.error):
             if _is_whole(fd, meta):
-                raise  # no later transaction did that
+                raise  # no later transaction replaced any
         else:
             if _is_whole(fd, meta):
                 return pages
@@ -313,7 +315,7 @@ def _whole_pages(fd: int) -> Pages:
 
 
 def copy_replaceable(pages: Pages) -> None:
-    """Copy what later transactions replace."""
+    """Copy the pages that later transactions replace."""
     main_root = pages.meta.roots[1]
     pages.copy(main_root, TIME)
     log = next((stored for key, stored in pages.entries(main_root, LOG_DB) if key == LOG_DB), b"")
@@ -321,6 +323,6 @@ def copy_replaceable(pages: Pages) -> None:
 
 
 def _is_whole(fd: int, meta: Meta) -> bool:
-    """Whether what was read of the transaction was not written over, and `meta` itself was read whole."""
+    """True if no page read for the transaction can have been overwritten, and `meta` itself was read completely."""
     own = meta_at(fd, (meta.txn_id & 1) * meta.page_bytes)
     return own == meta and newest_meta(fd).txn_id <= meta.txn_id + 1

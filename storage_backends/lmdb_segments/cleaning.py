@@ -1,9 +1,9 @@
-"""Replacement of a run of sealed segments by a compacted one; a crash leaves either the old or the new.
+"""Replaces a run of sealed segments by a compacted one; a crash leaves either the old ones or the new one.
 
 The new segment is written under another name, and synced. Then, in this order: it is renamed to `<base>.cleaned`, which
-is the decision; one transaction makes the active segment's metadata name it in place of the old ones; readers switch to
-it; the old files are removed; it gets its final name. A process that opens the partition and finds a `.cleaned` file
-repeats these steps.
+is the point of no return; one transaction replaces the old ones by it in the active segment's metadata; readers switch
+to it; the old files are removed; it gets its final name. A process that finds a `.cleaned` file when it opens the
+partition repeats these steps.
 """
 
 import logging
@@ -43,7 +43,7 @@ _logger = logging.getLogger(__name__)
 
 
 class LmdbDraft:
-    """A `SegmentDraft`: an environment that is written without syncs until it is sealed."""
+    """A `SegmentDraft`: an environment that is written without syncs until `seal`."""
 
     def __init__(
         self, path: Path, sources: tuple[SegmentInfo, ...], settings: EnvSettings, options: StoreOptions
@@ -59,7 +59,7 @@ class LmdbDraft:
 
     @property
     def info(self) -> SegmentInfo:
-        """The segment as it will be."""
+        """The description of the finished segment."""
         meta = self._meta
         return SegmentInfo(
             meta.base_offset, self.sources[-1].end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True
@@ -104,7 +104,7 @@ class LmdbDraft:
 
 
 def cleaned_path(directory: Path, base_offset: int) -> Path:
-    """Return the name under which a replacement is decided."""
+    """Return the path of a replacement that is decided but not finished."""
     return directory / f"{base_offset:020d}{CLEANED_SUFFIX}"
 
 
@@ -134,13 +134,13 @@ def adopt_cleaned_file(
     rows: Callable[[], LogRows],
     write: Callable[[Change], None],
 ) -> None:
-    """Name the `.cleaned` file in the active segment's metadata, in place of the files of its range.
+    """Replace the segments of its range by the `.cleaned` file in the active segment's metadata.
 
-    `rows` reads the active segment's rows, and `write` runs a change of it in a transaction. Raises foreign errors.
+    `rows` reads the active segment's rows, and `write` runs a change in a transaction. Raises foreign errors.
 
-    After an error the file is removed, so that nothing has changed, unless the metadata names it or may name it: LMDB
-    refuses all further transactions when it is unknown whether the last one committed. A full disk must not keep a log
-    from being read.
+    After an error the file is removed, so that nothing has changed, unless the metadata contains it or may contain it:
+    LMDB refuses all further transactions when it is unknown whether the last one committed. The removal keeps the log
+    readable when the disk is full.
     """
     named_before = False
     try:
@@ -155,7 +155,7 @@ def adopt_cleaned_file(
 
 
 def _may_be_named(info: SegmentInfo, rows: Callable[[], LogRows]) -> bool:
-    """Whether the active segment's metadata names `info`, or may name it. For use after a failed transaction."""
+    """True if the active segment's metadata contains `info`, or may contain it. For use after a failed transaction."""
     try:
         return info in rows().sealed
     except (lmdb.Error, OSError):
@@ -163,7 +163,7 @@ def _may_be_named(info: SegmentInfo, rows: Callable[[], LogRows]) -> bool:
 
 
 def finish_cleanings(directory: Path, active: Handle) -> None:
-    """Do what is left to do for every `.cleaned` file, or take it back. Raises foreign errors."""
+    """Finish or undo the replacement of every `.cleaned` file. Raises foreign errors."""
 
     def rows() -> LogRows:
         with active.env.begin() as txn:
@@ -187,7 +187,7 @@ def finish_cleanings(directory: Path, active: Handle) -> None:
 
 
 def put_in_place(directory: Path, info: SegmentInfo) -> None:
-    """Let a `.cleaned` file take the place of the segments of its range. Raises OSError."""
+    """Remove the files of the segments that a `.cleaned` file replaces, and give it its final name. Raises OSError."""
     for base in segment_bases(directory):
         if info.base_offset < base < info.end_offset:
             (directory / segment_name(base)).unlink()

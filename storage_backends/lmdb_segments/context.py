@@ -1,4 +1,4 @@
-"""What the partitions of one open store share."""
+"""The options and services that the partitions of one open store share."""
 
 import logging
 import shutil
@@ -13,16 +13,15 @@ from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
 from odradek.storage_backends.options import StoreOptions
 from odradek.wire.values import immutable
 
-if TYPE_CHECKING:  # imported when the first file is removed, so that a broker starts faster
+if TYPE_CHECKING:  # imported for type checking only, so that a broker starts faster
     from concurrent.futures import ThreadPoolExecutor
 
 _logger = logging.getLogger(__name__)
 
 
 class FileRemover:
-    """Removes files and directories in a background thread, since unlinking a large file takes long.
-
-    A file is first renamed, at once, so that its name is free and a restart after a crash does not use it again.
+    """Removes files and directories in a background thread, since unlinking a large file takes long. `remove` renames a
+    file before it returns, so that its name is free and a restart after a crash does not use it again.
     """
 
     def __init__(self) -> None:
@@ -31,15 +30,15 @@ class FileRemover:
         self._numbers: Iterator[int] = count()
 
     def remove(self, path: Path) -> None:
-        """Rename `path` out of the way and remove it later. Raises OSError when it cannot be renamed."""
+        """Rename `path`, and remove it later. Raises OSError when it cannot be renamed."""
         doomed = path.rename(path.with_name(f"{path.name}.{next(self._numbers)}{DELETED_SUFFIX}"))
         try:
             self._started().submit(_purge_later, doomed)
-        except RuntimeError as error:  # no thread can be started
+        except RuntimeError as error:  # a thread cannot be started
             _logger.warning("cannot remove %s now (%s); the next start tries again", doomed, error)
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Wait for all removals."""
         if self._worker is not None:
             self._worker.shutdown()
 
@@ -60,7 +59,9 @@ def _purge_later(path: Path) -> None:
 
 
 def purge(path: Path) -> None:
-    """Remove a file or a directory with all it holds, unless another process just did. Raises OSError."""
+    """Remove a file, or a directory with its contents. No error if another process removes it at the same time. Raises
+    OSError.
+    """
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -35,7 +35,7 @@ _TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 def mapped(error: Exception, path: Path, doing: str) -> StoreError:
-    """Return our error for a foreign one that came up while `doing` something to `path`."""
+    """Return the StoreError for a foreign error that was raised while `doing` something to `path`."""
     code = _code_of(error)
     where = f"{doing} {path}: "
     if code in _FULL:
@@ -72,9 +72,8 @@ def _code_of(error: Exception) -> int | None:
 
 
 def mapped_commit(error: Exception, path: Path, size_bytes: int) -> StoreError:
-    """Return our error for a failed commit of `size_bytes` to a segment.
-
-    LMDB says EIO when a write came to a halt halfway, as it does when space runs out: so ask for the space.
+    """Return the StoreError for a failed commit of `size_bytes` to a segment. LMDB reports EIO for a partial write,
+    which also happens when space runs out; so this tries to allocate the space.
     """
     if isinstance(error, lmdb.Error) and _code_of(error) == errno.EIO:
         refusal = _try_to_reserve(path, size_bytes)
@@ -84,7 +83,7 @@ def mapped_commit(error: Exception, path: Path, size_bytes: int) -> StoreError:
 
 
 def _try_to_reserve(path: Path, size_bytes: int) -> OSError | None:
-    """Reserve room behind the file's end and give it back; pages there belong to no transaction yet."""
+    """Allocate space after the file's end and release it; no transaction uses pages there yet."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
@@ -102,7 +101,7 @@ def _try_to_reserve(path: Path, size_bytes: int) -> OSError | None:
 
 @contextmanager
 def mapping_errors(path: Path, doing: str) -> Generator[None]:
-    """Map what is raised inside. For rare paths: hot ones catch `ForeignError` themselves, which costs nothing."""
+    """Map exceptions raised in the block. Hot paths catch `ForeignError` themselves instead, which is faster."""
     try:
         yield
     except ForeignError as error:

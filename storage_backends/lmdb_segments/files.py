@@ -20,7 +20,7 @@ def sync_directory(path: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file's content as a whole, durably: after a crash it is the old or the new one."""
+    """Replace a file's content atomically and durably: after a crash it is the old or the new one."""
     draft = path.with_name(path.name + ".new")
     with draft.open("wb") as file:
         file.write(content)
@@ -31,15 +31,14 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def boot_id() -> str:
-    """Return what tells one run of the operating system from the next, empty where there is no such thing."""
+    """Return the id of this boot of the operating system, empty if there is none."""
     return _BOOT_ID.read_text(encoding="utf-8").strip() if _BOOT_ID.exists() else ""
 
 
 class DirectoryLock:
-    """A lock on a directory that goes with the process, however it ends.
-
-    It is a flock on a file in it, which holds the process id, and one on the directory itself: should the file be
-    removed while the process runs, a second process is kept away all the same.
+    """A lock on a directory that the operating system releases when the process ends. It is a flock on a file in the
+    directory, which contains the process id, and one on the directory itself, which excludes a second process also if
+    the file is removed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +55,7 @@ class DirectoryLock:
         except BaseException:
             self.release()
             raise
-        with suppress(OSError):  # the id serves a message only, and on a full disk the store must open
+        with suppress(OSError):  # the id is only for an error message, and a store has to open on a full disk
             os.ftruncate(self._fds[0], 0)
             os.pwrite(self._fds[0], f"{os.getpid()}\n".encode(), 0)
 
@@ -67,10 +66,10 @@ class DirectoryLock:
         except BlockingIOError:
             raise
         except OSError:
-            return  # a file system that locks no directories, such as NFS
+            return  # the file system cannot lock directories, such as NFS
 
     def release(self) -> None:
-        """Let another process have the directory."""
+        """Release the lock."""
         for fd in self._fds:
             os.close(fd)
         self._fds.clear()

@@ -1,12 +1,11 @@
-"""Noticing that another program changed a file that is open here: one `fstat` before each use of its pages.
+"""Detects that another program changed an open file: one `fstat` before each use of its pages.
 
-LMDB reads a mapping of the file. Where the file has been cut short since, that ends the process (SIGBUS). What lies
-between the `fstat` and the use cannot be seen: a file cut short in those microseconds still ends the process.
+LMDB reads a mapping of the file. If the file has been truncated since it was mapped, a read kills the process (SIGBUS).
+A truncation in the microseconds between the `fstat` and the use is not detected, and still kills the process.
 
-The file is looked at through a descriptor of its own while it is written to, which takes half the time of a look at its
-name. Any write, truncation, removal or renaming changes what the file system says of the file itself (its time of
-change, size and links); what only a look at the name shows, a directory moved elsewhere, is seen `NAME_EVERY` uses
-later at the latest.
+A file that is being written to is checked through a descriptor of its own, which takes half the time of a `stat` of its
+path. Any write, truncation, removal or renaming changes the file's own metadata (change time, size and number of
+links). A moved directory is only visible in a `stat` of the path; it is detected at most `NAME_EVERY` uses later.
 """
 
 import os
@@ -19,14 +18,11 @@ from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.inspection import check_file
 
 NAME_EVERY: Final = 64
-"""One check of so many looks at the file's name, although there is a descriptor."""
+"""Every `NAME_EVERY`-th check is of the path even if there is a descriptor."""
 
 
 class Footprint:
-    """What a segment's file looked like after our own last write. One writer; `check` may be called from any thread.
-
-    `_writes` is odd while a write is under way: the time of the last change says nothing then.
-    """
+    """The metadata of a segment's file after our own last write. One writer; `check` may be called from any thread."""
 
     __slots__ = ("_changed_ns", "_checks", "_damage", "_fd", "_inode", "_path", "_writes", "size_bytes")
 
@@ -43,23 +39,27 @@ class Footprint:
             self._inode, self.size_bytes, self._changed_ns = found.st_ino, found.st_size, found.st_ctime_ns
 
     def hold(self) -> None:
-        """Look at the file through a descriptor until `let_go`; where none is to be had, at its name."""
+        """Check the file through a descriptor until `let_go`; by its path if no descriptor is available."""
         if self._fd is None:
             with suppress(OSError):
                 self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
     def let_go(self) -> None:
-        """Close the descriptor. A check under way in another thread may find another file there, or none."""
+        """Close the descriptor. A concurrent check in another thread may then read another file's metadata, or fail; it
+        falls back to the path.
+        """
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
 
     def begin_write(self) -> None:
-        """The writer is about to change the file."""
+        """Note that the writer is about to change the file."""
         self._writes += 1
 
     def end_write(self) -> int:
-        """The writer has changed the file, or tried to. Returns how many bytes the file is known to have."""
+        """Note that the writer has changed the file, or tried to. Returns the size that the file has at least, in
+        bytes.
+        """
         fd = self._fd
         try:
             found = os.stat(self._path) if fd is None else os.fstat(fd)  # noqa: PTH116
@@ -73,7 +73,7 @@ class Footprint:
         return self.size_bytes
 
     def check(self) -> None:
-        """Raise StoreCorruptError when the file is not what we left, and OSError when it cannot be looked at."""
+        """Raise StoreCorruptError if another program has changed the file, and OSError if it cannot be checked."""
         writes, fd = self._writes, self._fd
         self._checks += 1
         if fd is None or self._damage or not self._checks % NAME_EVERY:
@@ -91,7 +91,7 @@ class Footprint:
     def _check_name(self) -> None:
         if self._damage:
             raise StoreCorruptError(self._damage)
-        writes, size_bytes = self._writes, self.size_bytes  # before the look: the writer may be at work
+        writes, size_bytes = self._writes, self.size_bytes  # before the `stat`: the writer may be at work
         try:
             found = os.stat(self._path)  # noqa: PTH116
         except FileNotFoundError:
@@ -107,11 +107,11 @@ class Footprint:
         return StoreCorruptError(f"{self._path} {how} while the broker used it; {what_to_do(self._path)}")
 
     def _look_again(self, writes: int, changed_ns: int) -> None:
-        """See whether a file that another process has written to, or only touched, can still be read."""
+        """Check whether a file that another process has modified, or only touched, is still readable."""
         try:
             check_file(self._path)
         except StoreCorruptError as error:
-            if writes == self._writes:  # else it was looked at while our writer changed it
+            if writes == self._writes:  # else our writer changed it during the check
                 self._damage = str(error)
                 raise
         else:

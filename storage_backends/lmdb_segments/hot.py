@@ -1,13 +1,13 @@
-"""Which of a log's offsets were written a moment ago, so that reading them touches no disk."""
+"""Tracks the recently written offsets of a log, which can be read without disk access."""
 
 from collections import deque
 
 MARKS = 64
-"""About how many places the tail may begin at: small commits share one, or noting them would cost what they hold."""
+"""The approximate number of offsets at which the tail may begin. Small commits share one, to limit memory."""
 
 
 class HotTail:
-    """The last `limit_bytes` or a little less of commits made since the log was opened.
+    """The commits since the log was opened, up to about the last `limit_bytes`.
 
     One writer, any number of readers.
     """
@@ -22,7 +22,7 @@ class HotTail:
         self.start_offset = log_end_offset
 
     def add(self, first_offset: int, size_bytes: int) -> None:
-        """Note a commit."""
+        """Add a commit."""
         if self._marks and self._marks[-1][1] + size_bytes <= self._grain_bytes:
             at, noted_bytes = self._marks[-1]
             self._marks[-1] = (at, noted_bytes + size_bytes)
@@ -34,7 +34,7 @@ class HotTail:
         self.start_offset = self._marks[0][0]
 
     def reset(self, log_end_offset: int) -> None:
-        """Forget everything: the log was cut."""
+        """Clear the tail, after a truncation."""
         self._marks.clear()
         self._bytes = 0
         self.start_offset = log_end_offset

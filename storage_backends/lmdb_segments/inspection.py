@@ -1,12 +1,11 @@
-"""Looking at a segment's file before LMDB does: LMDB ends the process over a file that is cut short or garbled.
+"""Checks a segment's file before LMDB opens it: a truncated or damaged file makes LMDB kill the process.
 
-LMDB maps the file and follows page numbers in it. A page beyond the file's end is a SIGBUS, a page that is not what its
-place in the tree says is an assertion, and either ends the process. So before a file is opened its pages are read with
-`pread` and compared with what LMDB would need: both meta pages; the file's size; and of every tree the branch and leaf
-pages, whose page numbers, kinds and node offsets must be in range. Values on pages of their own are not read; their
-batches have checksums.
-
-The trees are read as far as `MAX_PAGES`, so that opening a large segment of small values does not read all of it.
+LMDB maps the file and follows page numbers in it. A page beyond the file's end causes a SIGBUS, a page of the wrong
+kind an assertion failure, and either ends the process. So before a file is opened its pages are read with `pread` and
+checked for what LMDB relies on: both meta pages; the file's size; and of every tree the branch and leaf pages, whose
+page numbers, kinds and node offsets must be in range. Values on overflow pages are not read; their batches have
+checksums. At most `MAX_PAGES` pages of the trees are read, so that opening a large segment of small values does not
+read all of it.
 """
 
 import os
@@ -34,12 +33,16 @@ from odradek.storage_backends.lmdb_segments.pages import (
 )
 
 MAX_PAGES: Final = 512
-"""How many branch and leaf pages are looked at, 40 µs each. A file shorter than its last page is looked at whole."""
+"""The maximal number of branch and leaf pages checked, 40 µs each. A file shorter than its last page is checked
+completely.
+"""
 
 
 def check_file(path: Path) -> None:
-    """Check that LMDB can read the segment at `path`. Raises StoreCorruptError with what is wrong, and OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # without the last, a named pipe would block
+    """Check that LMDB can read the segment at `path`. Raises StoreCorruptError with a description of the damage, and
+    OSError.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # else opening a named pipe blocks
     try:
         _Inspection(fd).run()
     except DamageError as damage:
@@ -49,7 +52,7 @@ def check_file(path: Path) -> None:
 
 
 class _Inspection:
-    """One look at a file."""
+    """The check of one file."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -62,7 +65,7 @@ class _Inspection:
         self._seen = 0
 
     def run(self) -> None:
-        """Walk the trees: free pages, rows, and those that rows name."""
+        """Check the trees: free pages, the main database, and the named databases in it."""
         for root in self._meta.roots:
             self._walk(root)
 
@@ -101,7 +104,7 @@ class _Inspection:
             )
 
     def _children(self, page: bytes, number: int) -> list[int]:
-        """Check a page and what its nodes say; return the pages below it that are parts of trees."""
+        """Check a page and its nodes; return the tree pages that it refers to."""
         own_number, _, flags, lower, upper = HEADER.unpack_from(page)
         kind = flags & (BRANCH | LEAF)
         fits = HEADER.size <= lower <= upper <= len(page) and not lower & 1

@@ -1,5 +1,5 @@
-"""What lies where in an LMDB store: the contract with other processes that read sealed segments (Spark), and with
-ourselves after a crash.
+"""The files of an LMDB store and their contents, as other processes that read sealed segments (Spark), and recovery
+after a crash, rely on.
 
     <store>/format                        "odradek-lmdb 1"
     <store>/lock                          flock()ed by the process that has the store open; holds its process id
@@ -8,12 +8,13 @@ ourselves after a crash.
         00000000000000000000.lmdb         one LMDB environment (a plain file) a segment, named by its base offset
         00000000000000000000.unsynced     beside a segment that is written without syncs: the boot it belongs to
 
-Names that end in `.new` (half made), `.truncated` and `.cleaned` (a truncation, or a replacement of segments by a
+Names that end in `.new` (unfinished), `.truncated` and `.cleaned` (a truncation, or a replacement of segments by a
 compacted one, that is decided but not finished, see `recovery` and `cleaning`), `.deleted` and `-lock` (LMDB's lock
-file, there only while a segment is being opened) are taken up or removed when the store or partition is next opened.
+file, which exists only while a segment is being opened) are completed or removed when the store or partition is next
+opened.
 
-A partition's directory whose name ends in `-stray` (`-stray2`, … where there is one already) was set aside because the
-metadata does not know its topic, or because it was damaged. It stays until the user takes it back or deletes it.
+A partition's directory whose name ends in `-stray` (`-stray2`, … if that name is taken) was set aside because its topic
+is not in the metadata, or because it was damaged. It stays until the user restores or deletes it.
 
 The segment with the highest base offset is the active one. All others are sealed: synced, and never written again; a
 truncation into one, or compaction, replaces the file. Other processes may open them with `readonly=True, lock=False`.
@@ -21,7 +22,7 @@ truncation into one, or compaction, replaces the file. Other processes may open 
 Inside a segment, integers are big-endian so that keys sort by value:
 
     database "log"    last offset (u64) of the value's batches → one or more whole record batches, one after the other
-    main database     "m" → the segment's meta; and rows whose first byte says what they are:
+    main database "m" → the segment's meta; and rows whose first byte is their kind:
         "c" → clean offset u64: compaction has been everywhere below it
         "a" last offset u64, producer id u64 → first offset, last stable offset: an aborted transaction
         "e" leader epoch u32 → start offset
@@ -29,9 +30,9 @@ Inside a segment, integers are big-endian so that keys sort by value:
         "s" base offset u64 → end offset, bytes, max timestamp: a sealed segment that is still kept
         "t" max timestamp u64 so far → key in "log" of the value that reached it (sparse)
 
-The log is keyed by *last* offset: the first key not below an offset is then the value that holds it, and a key below an
-end offset says that the whole value lies below it, both without looking into values. Every new segment starts with its
-predecessor's rows a, c, e, p and s, so that the active segment alone tells the state of the log.
+The log is keyed by *last* offset: the first key not below an offset then belongs to the value that contains it, and if
+a key is below an end offset, so is the whole value; neither requires reading values. Every new segment starts with its
+predecessor's rows a, c, e, p and s, so that the active segment alone has the state of the log.
 """
 
 import re
@@ -80,10 +81,10 @@ _SHORTENED = "~"
 
 
 class SegmentMeta(NamedTuple):
-    """The meta row: what the segment and, in the active one, the log have come to.
+    """The meta row: the state of the segment and, in the active one, of the log.
 
     `size_bytes` counts the batches, `max_timestamp_ms` is theirs; `first_timestamp_ms` is the first batch's max
-    timestamp; `indexed_bytes` is what `size_bytes` was at the last time index row.
+    timestamp; `indexed_bytes` was `size_bytes` at the last time index row.
     """
 
     base_offset: int
@@ -100,7 +101,7 @@ class SegmentMeta(NamedTuple):
 
 
 def unpack_meta(value: bytes) -> tuple[int, SegmentMeta | None]:
-    """Return the format version of the row, and the row when the version is ours."""
+    """Return the format version of the row, and the row if the version is supported."""
     version = int.from_bytes(value[:2], "big")
     if version != FORMAT_VERSION or len(value) != _META.size:
         return version, None
@@ -125,7 +126,8 @@ def segment_bases(directory: Path) -> list[int]:
 def partition_dir_name(key: PartitionKey) -> str:
     """Return the directory name of a partition.
 
-    A topic's name may be as long as a file name may be. Then it is truncated here, and the file `topic` has it in full.
+    A topic's name may be as long as a file name may be. Then it is truncated here, and the file `topic` contains all of
+    it.
     """
     topic_id = urlsafe_b64encode(key.topic_id.bytes).decode().rstrip("=")
     topic = key.topic if len(key.topic) <= _MAX_TOPIC_IN_NAME else key.topic[:_MAX_TOPIC_IN_NAME] + _SHORTENED
@@ -133,14 +135,13 @@ def partition_dir_name(key: PartitionKey) -> str:
 
 
 def is_shortened(key: PartitionKey) -> bool:
-    """Whether the directory's name does not tell the whole topic name."""
+    """True if the directory's name has only a part of the topic's name."""
     return len(key.topic) > _MAX_TOPIC_IN_NAME
 
 
 def parse_partition_dir(directory: Path) -> PartitionKey:
-    """Return the partition that a directory belongs to.
-
-    Raises ValueError when the name is none of ours, OSError when the file `topic` cannot be read.
+    """Return the partition that a directory belongs to. Raises ValueError if it does not have the form of a partition's
+    name, OSError if the file `topic` cannot be read.
     """
     stray = _STRAY_NAME.fullmatch(directory.name)
     name, _, topic_id = (stray["name"] if stray else directory.name).rpartition(".")
@@ -155,17 +156,17 @@ def parse_partition_dir(directory: Path) -> PartitionKey:
 
 
 def is_partition_name(name: str) -> bool:
-    """Whether a directory name has the form of a partition's, strays included."""
+    """True if a directory's name has the form of a partition's, strays included."""
     return _PARTITION_NAME.fullmatch(name) is not None
 
 
 def is_stray(directory: Path) -> bool:
-    """Whether a directory was set aside."""
+    """True if the directory was set aside."""
     return _STRAY_NAME.fullmatch(directory.name) is not None
 
 
 def partition_dirs(store: Path) -> Iterator[Path]:
-    """Walk the partitions' directories of a store, without those half made, deleted or set aside. Raises OSError."""
+    """Yield the partitions' directories of a store, without those unfinished, deleted or set aside. Raises OSError."""
     for entry in store.iterdir():
         passed_over = entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX) or entry.name == "lost+found" or is_stray(entry)
         if not passed_over and entry.is_dir():

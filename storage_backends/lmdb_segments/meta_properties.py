@@ -1,7 +1,6 @@
-"""`meta.properties` as Kafka's format step writes it: whose directory it is, for Kafka's tools to read.
-
-`kafka-metadata-quorum add-controller` takes the new voter's ids from there, `kafka-storage info` shows them. This
-software reads none of it: the same stands in the store's own properties.
+"""`meta.properties`, as `kafka-storage format` writes it: the ids of cluster, node and directory, for Kafka's tools.
+`kafka-metadata-quorum add-controller` takes the new voter's ids from there, `kafka-storage info` prints them. Odradek
+does not read it: the store's own properties contain the same.
 """
 
 from base64 import urlsafe_b64encode
@@ -14,7 +13,7 @@ VERSION: Final = 1
 
 
 def meta_properties(properties: Mapping[str, str]) -> bytes | None:
-    """The file's content; None while the cluster, the node or the directory is not known."""
+    """Return the file's content; None if the id of the cluster, the node or the directory is not set."""
     cluster_id, node_id, directory_id = map(properties.get, ("cluster.id", "node.id", "directory.id"))
     if not (cluster_id and node_id and directory_id):
         return None

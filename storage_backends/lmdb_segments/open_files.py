@@ -1,8 +1,8 @@
-"""Which environments of a store are open, and which are closed again: those unused for long, and those too many.
+"""Limits the open environments of a store: closes those not used for long, and the least recently used above a limit.
 
 Each takes file descriptors, memory (some 20 KB), four memory maps and at least 4 MB of address space, so thousands of
-partitions cannot all have theirs open. An environment that is closed is opened again when it is next used, which takes
-less than a millisecond and which no caller sees.
+partitions cannot all have theirs open. A closed environment is reopened at its next use, which takes less than a
+millisecond and is transparent to callers.
 """
 
 import errno
@@ -24,7 +24,7 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Closable(Protocol):
-    """Something that is open."""
+    """An open resource."""
 
     is_used: bool
 
@@ -34,22 +34,21 @@ class Closable(Protocol):
 
 
 def allowed_files(wanted: int | None) -> int:
-    """How many descriptors environments may take: what is wanted, but not above a quarter of the process's limit."""
+    """Return how many descriptors environments may take: `wanted`, but at most a quarter of the process's limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     share = MAX_FILES if soft == resource.RLIM_INFINITY else soft // _SHARE
     return min(share, MAX_FILES if wanted is None else wanted)
 
 
 def is_exhausted(error: BaseException) -> bool:
-    """Whether the error means that the process has reached its limit of descriptors or address space."""
+    """True if the error means that the process has reached its limit of descriptors or address space."""
     code = error.errno if isinstance(error, OSError) else getattr(error, "code", None)
     return code in _EXHAUSTED or isinstance(error, (MemoryError, lmdb.MemoryError))
 
 
 class OpenFiles:
-    """Closes what was not used for longest beyond `max_files` descriptors; what is in use stays open. For any thread.
-
-    The order is that of opening, in which whatever was used since it was last looked at goes to the end.
+    """Closes the least recently used items above `max_files` descriptors, except those in use. Thread-safe. Items are
+    in the order of opening; one that was used since its last check is moved to the end when it is checked.
     """
 
     def __init__(self, max_files: int) -> None:
@@ -60,29 +59,29 @@ class OpenFiles:
 
     @property
     def files(self) -> int:
-        """How many descriptors are taken."""
+        """The number of descriptors in use."""
         return self._files
 
     def opened(self, item: Closable, files: int) -> None:
-        """Note that `item` is open and takes so many descriptors."""
+        """Add `item`, which is open and uses `files` descriptors."""
         with self._lock:
             self._files += files - self._open.pop(item, 0)
             self._open[item] = files
         self.trim()
 
     def trim(self) -> None:
-        """Close what is beyond the limit and not in use; cheap when nothing is. Some may be left to later calls."""
+        """Close items above the limit that are not in use; cheap if none are. Some may be left to later calls."""
         excess = self._files - self._max_files
         if excess > 0:
             self._close_some(excess, _LOOKS)
 
     def forget(self, item: Closable) -> None:
-        """`item` is closed, or its owner will see to that."""
+        """Remove `item`: it is closed, or its owner will close it."""
         with self._lock:
             self._files -= self._open.pop(item, 0)
 
     def with_room(self, call: Callable[[], T]) -> T:
-        """Run `call`; when it fails for want of descriptors or address space, once more after some are given back."""
+        """Run `call`; if it fails for lack of descriptors or address space, close some items and run it once more."""
         try:
             return call()
         except (OSError, lmdb.Error, MemoryError) as error:
@@ -91,7 +90,7 @@ class OpenFiles:
         return call()
 
     def close_idle(self) -> int:
-        """Close all that was not used since the last call, and return how many these were."""
+        """Close all items not used since the last call, and return their number."""
         closed = 0
         with self._lock:
             items = list(self._open)
@@ -103,9 +102,8 @@ class OpenFiles:
         return closed
 
     def _close_some(self, files: int, looks: int) -> bool:
-        """Close the least recently used until so many descriptors are free; return whether any was closed.
-
-        `looks` is how many are looked at: one that was used is closed at the second look at the earliest.
+        """Close the least recently used items until `files` descriptors are freed; return whether any was closed. At
+        most `looks` items are checked; one that was used is closed at its second check at the earliest.
         """
         before = self._files
         for _ in range(looks):
@@ -129,7 +127,7 @@ class OpenFiles:
                 self._open[item] = files
 
     def _close(self, item: Closable) -> bool:
-        # Without our lock: an item holds its own while it opens, and then asks for ours.
+        # Not under our lock: an item holds its own lock while it opens, and then takes ours.
         with self._lock:
             files = self._open.pop(item, None)
             if files is None:

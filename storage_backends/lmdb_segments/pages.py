@@ -1,12 +1,12 @@
-"""LMDB's file format (data version 1), read with `pread`: for looking at files that LMDB must not map yet or at all.
+"""Reads LMDB's file format (data version 1) with `pread`, for files that LMDB must not map yet or at all.
 
 A file is pages of one size. The first two are meta pages, written in turn: the newer one names the roots of the tree of
-free pages and of the main tree. A named database is an entry of the main tree that holds a tree record of its own.
-Branch and leaf pages are never changed in place: a transaction writes new ones and frees those that it replaces.
-Values that are too large for a leaf lie on pages of their own, one after the other.
+free pages and of the main tree. A named database is an entry of the main tree whose value is the record of another
+tree. Branch and leaf pages are never changed in place: a transaction writes new ones and frees those that it replaces.
+Values that are too large for a leaf are on consecutive overflow pages.
 
-LMDB follows page numbers without a doubt, and a garbled file ends the process. Here everything is checked, and what
-does not fit is a `DamageError`.
+LMDB follows page numbers without checks, so a damaged file crashes the process. Here everything is checked, and
+inconsistencies raise `DamageError`.
 """
 
 import os
@@ -34,11 +34,11 @@ _PAGE_SIZES: Final = frozenset(1 << bits for bits in range(9, 17))
 
 
 class DamageError(Exception):
-    """What is wrong with the file."""
+    """The file is damaged; the message describes how."""
 
 
 class Meta(NamedTuple):
-    """A meta page: which transaction it ends, and the roots of the trees of free pages and of rows."""
+    """A meta page: the transaction that wrote it, and the roots of the trees of free pages and of the main database."""
 
     page_bytes: int
     roots: tuple[int, int]
@@ -47,25 +47,25 @@ class Meta(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Where a value that has pages of its own lies in the file."""
+    """The position in the file of a value on overflow pages."""
 
     position: int
     size_bytes: int
 
 
 Stored: TypeAlias = bytes | Extent
-"""A value: the bytes themselves, where the leaf has them, or where they lie."""
+"""A value: its bytes if they are in the leaf, or their extent."""
 
 
 def newest_meta(fd: int) -> Meta:
-    """Read the newer of both meta pages; both have to be whole. Raises DamageError, OSError."""
+    """Read the newer of both meta pages; both have to be valid. Raises DamageError, OSError."""
     first = meta_at(fd, 0)
     second = meta_at(fd, first.page_bytes)
     return max(first, second, key=lambda meta: meta.txn_id)
 
 
 def meta_at(fd: int, position: int) -> Meta:
-    """Read the meta page at a byte of the file. Raises DamageError, OSError."""
+    """Read the meta page at a position in the file. Raises DamageError, OSError."""
     data = os.pread(fd, _META_BYTES, position)
     if len(data) < _META_BYTES:
         size_bytes = os.fstat(fd).st_size
@@ -83,7 +83,7 @@ def meta_at(fd: int, position: int) -> Meta:
 
 
 def nodes(page: bytes, lower: int, upper: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Walk a page's nodes: where they begin, and their four fields. Raises DamageError."""
+    """Yield the nodes of a page: their positions, and their four fields. Raises DamageError."""
     for at in memoryview(page)[HEADER.size : lower].cast("H"):
         fields = NODE.unpack_from(page, at) if upper <= at <= len(page) - NODE.size else None
         if fields is None or at + NODE.size + fields[3] > len(page):
@@ -92,14 +92,13 @@ def nodes(page: bytes, lower: int, upper: int) -> Iterator[tuple[int, int, int, 
 
 
 def not_a_page(number: int, page: bytes) -> DamageError:
-    """Return the error of a page that has none of the kinds, or not the number, that its place asks for."""
+    """Return the error for a page of the wrong kind, or with the wrong number."""
     return DamageError(f"page {number} of {len(page)} bytes is not what LMDB wrote there")
 
 
 class Pages:
-    """The trees of one file as one meta page names them; pages that were copied are not read again.
-
-    Nothing keeps the file's writer from using pages again: see `beside` for what may be read when.
+    """The trees of one file as of one meta page; pages that were copied are not read again. The file's writer may reuse
+    pages at any time: see `beside` for the pages that may be read when.
     """
 
     def __init__(self, fd: int, meta: Meta) -> None:
@@ -122,7 +121,7 @@ class Pages:
         return page
 
     def copy(self, root: int, end: bytes) -> None:
-        """Copy the pages of a tree that hold keys below `end`, without a look at what leaves say."""
+        """Copy the pages of a tree with keys below `end`, without parsing leaves."""
         if root != NO_PAGE:
             self._copy(root, end, 1)
 
@@ -137,7 +136,7 @@ class Pages:
             self._copy(child, end, depth + 1)
 
     def copy_last(self, root: int) -> None:
-        """Copy the pages on the way to a tree's last entry: those that appending to it replaces."""
+        """Copy the pages on the path to a tree's last entry: those that appending to it replaces."""
         depth = 1
         while root != NO_PAGE:
             page = self._copies[root] = self.page(root)
@@ -145,7 +144,7 @@ class Pages:
             root, depth = (children(page)[-1][1], depth + 1) if is_branch(page) else (NO_PAGE, depth)
 
     def entries(self, root: int, start: bytes = b"") -> Iterator[tuple[bytes, Stored]]:
-        """Walk a tree's entries from the key `start` on, in the order of their keys. Raises DamageError, OSError."""
+        """Yield a tree's entries from the key `start` on, in order of their keys. Raises DamageError, OSError."""
         if root != NO_PAGE:
             yield from self._entries(root, start, 1)
 
@@ -210,12 +209,12 @@ class Pages:
 
 
 def is_branch(page: bytes) -> bool:
-    """Whether a page names others."""
+    """True if the page refers to others."""
     return HEADER.unpack_from(page)[2] == BRANCH
 
 
 def children(page: bytes) -> list[tuple[bytes, int]]:
-    """Return the pages below a branch page, each with the least key that it may hold. Raises DamageError."""
+    """Return the children of a branch page, each with the lowest key that it may contain. Raises DamageError."""
     lower, upper = HEADER.unpack_from(page)[3:]
     found = [
         (page[at + NODE.size : at + NODE.size + key_bytes], low | high << 16 | more << 32)

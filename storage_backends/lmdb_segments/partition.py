@@ -1,7 +1,7 @@
-"""One partition's log in LMDB segments: the interface's methods, and where foreign errors become ours.
+"""One partition's log in LMDB segments: the methods of the interface, which map foreign errors to StoreError.
 
 The writer changes segments (`segment_log`); readers take its `state`, one immutable value that is replaced after every
-commit, and pin the segment they need. So readers take no lock of the writer's.
+commit, and pin the segment they need. So readers and the writer do not block each other.
 """
 
 from bisect import bisect_right
@@ -42,8 +42,9 @@ from odradek.storage_backends.planning import NO_TIMESTAMP, Run, SegmentFill, pl
 T = TypeVar("T")
 
 _UNSYNCED_COMMIT_BYTES: Final = 1_000_000
-"""LMDB writes a commit's batches in one call of the system. For 2 MB and more at once Linux looks for blocks of memory
-of 2 MB, and the host of a virtual machine may have to provide those first: such calls took up to ten times as long."""
+"""LMDB writes a commit's batches in one system call. For 2 MB and more Linux tries to allocate memory in blocks of 2
+MB, which the host of a virtual machine may have to provide first: such calls took up to ten times as long.
+"""
 
 
 class SegmentGoneError(Exception):
@@ -51,11 +52,11 @@ class SegmentGoneError(Exception):
 
 
 _OnClose = Callable[[PartitionKey, SegmentMeta | None], None]
-"""Called with the partition, and for a failed log with what its last good commit left."""
+"""Called with the partition and, for a failed log, the meta row after its last successful commit."""
 
 
 class LmdbPartition:
-    """A `PartitionStore` over a log that is open."""
+    """A `PartitionStore` over an open log."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class LmdbPartition:
             self._hot.add(first_offset, size_bytes)
 
     def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
-        """See `PartitionStore.commit_at_once`: pages of the active segment, left to the system's cache."""
+        """See `PartitionStore.commit_at_once`: writes to the active segment, without a sync."""
         log, runs = self._plan(writes)
         if log.synced or log.policy.durable or len(runs) > 1 or log.drops_segments(writes):
             return False
@@ -147,7 +148,7 @@ class LmdbPartition:
             return mapped_commit(error, self.log.state.segments[-1].path, size_bytes)
 
     def _plan(self, writes: Sequence[LogWrite]) -> tuple[SegmentLog, list[Run]]:
-        """The log, and how the writes are divided between its segments."""
+        """Return the log, and the writes divided into runs by segment."""
         self._check_usable()
         log = self.log
         meta = log.state.meta
@@ -171,7 +172,7 @@ class LmdbPartition:
             try:
                 return self._read(self.log.state, start_offset, end_offset, max_bytes)
             except SegmentGoneError:
-                continue  # compaction has replaced it, or retention deleted it: look again
+                continue  # compaction has replaced the segment, or retention deleted it: try again
 
     def _read(self, state: LogState, start_offset: int, end_offset: int, max_bytes: int) -> PageLease | CopyLease:
         self._check_usable()
@@ -231,9 +232,8 @@ class LmdbPartition:
         return self._search(self._find_max_timestamp)
 
     def producers_before(self, end_offset: int) -> ProducersAt:
-        """See `PartitionStore.producers_before`: a sealed segment has the rows as they were when it was sealed.
-
-        One that compaction has made has none; the rows of the next older one that has some are taken then.
+        """See `PartitionStore.producers_before`: a sealed segment has the rows as of its end. A compacted one has none;
+        then the rows of the newest earlier segment with rows are returned.
         """
         return self._search(lambda: self._producers_before(end_offset))
 
@@ -343,7 +343,7 @@ class LmdbPartition:
         return self.log.state.infos()
 
     def size_bytes(self) -> int:
-        """See `PartitionStore.size_bytes`: the disk blocks of the files."""
+        """See `PartitionStore.size_bytes`: the size of the files' disk blocks."""
         self._check_usable()
         with mapping_errors(self._directory, "measuring"):
             return self.log.space_bytes()

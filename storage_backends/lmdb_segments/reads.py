@@ -17,7 +17,7 @@ ReadTxn: TypeAlias = "lmdb.Transaction[memoryview]"
 
 
 class PageLease:
-    """Views of a segment's pages, which stay as they are for as long as the read transaction is held."""
+    """Views of a segment's pages, which do not change while the read transaction is open."""
 
     __slots__ = ("_held", "chunks", "size_bytes")
 
@@ -31,13 +31,13 @@ class PageLease:
         try:
             segment, txn = self._held.pop()
         except IndexError:
-            return  # released before
+            return  # already released
         chunks, self.chunks = self.chunks, ()
         try:
             for chunk in chunks:
                 chunk.release()
         except BufferError:
-            # reading unmapped pages would kill the process: rather keep them for good
+            # reading unmapped pages would kill the process, so they stay mapped
             _logger.exception("a lease of %s was released while its bytes were in use", segment.path)
             return
         txn.abort()
@@ -45,7 +45,7 @@ class PageLease:
 
 
 class CopyLease:
-    """Bytes of the caller's own: nothing to give back."""
+    """Copied bytes, whose release does nothing."""
 
     __slots__ = ("chunks", "size_bytes")
 
@@ -61,10 +61,10 @@ class CopyLease:
 def lend(
     segment: Segment, start_offset: int, end_offset: int, max_bytes: int, max_leases: int
 ) -> PageLease | CopyLease | None:
-    """Lend batches of one segment as `PartitionStore.read` says, None when it has none of them.
+    """Lend batches of one segment, as `PartitionStore.read` does; None if it has none of them.
 
-    A segment has `max_leases` slots for held leases; beyond that the bytes are copied, as they are when its map will
-    have to grow (`segment`). Raises lmdb.Error, OSError, CorruptBatch.
+    The bytes are copied if `max_leases` leases of the segment are held, or its map has to grow soon (`segment`). Raises
+    lmdb.Error, OSError, CorruptBatch.
     """
     handle = segment.pin()
     txn = lease = None
@@ -83,7 +83,7 @@ def lend(
 
 
 def _collect(cursor: "lmdb.Cursor[memoryview]", start_offset: int, end_offset: int, max_bytes: int) -> list[memoryview]:
-    """Gather views of the values from `start_offset` on; only the first and the last are looked into."""
+    """Collect views of the values from `start_offset` on; only the first and the last are parsed."""
     if not cursor.set_range(U64.pack(start_offset)):
         return []
     items = cursor.iternext()
@@ -106,7 +106,7 @@ def _collect(cursor: "lmdb.Cursor[memoryview]", start_offset: int, end_offset: i
 
 
 def _trim_end(keys: list[memoryview], chunks: list[memoryview], end_offset: int) -> None:
-    """Drop what does not lie wholly below `end_offset`: keys are last offsets, so mostly one look is enough."""
+    """Drop batches that are not completely below `end_offset`. Keys are last offsets, so usually one check does."""
     while chunks and int.from_bytes(keys.pop(), "big") >= end_offset:
         chunk = trim_before_offset(chunks.pop(), end_offset)
         if chunk:
@@ -115,7 +115,7 @@ def _trim_end(keys: list[memoryview], chunks: list[memoryview], end_offset: int)
 
 
 def headers_from(txn: ReadTxn, log: LogDb, key: bytes, start_offset: int) -> Iterator[BatchHeader]:
-    """Walk the headers of a segment from the value at `key` on, without batches that end below `start_offset`."""
+    """Yield the headers of a segment from the value at `key` on, without batches that end below `start_offset`."""
     cursor = txn.cursor(db=log)
     found = cursor.set_range(key)
     while found:
@@ -135,7 +135,7 @@ def first_batch_at(txn: ReadTxn, log: LogDb, timestamp_ms: int, start_offset: in
 
 
 def _key_before(txn: ReadTxn, timestamp_ms: int) -> bytes:
-    """Return a key at or above which the first such value lies: all before it had only lower timestamps."""
+    """Return a key below which all values have only lower timestamps."""
     if timestamp_ms <= 0:
         return b""
     cursor = txn.cursor()

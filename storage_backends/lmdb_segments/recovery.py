@@ -1,11 +1,12 @@
-"""Opening a partition's directory, whatever a crash has left in it, without reading data.
+"""Opens a partition's directory in any state that a crash may leave, without reading batches.
 
-- `*.new`, `*.deleted`, `*-lock`: half made, doomed, or left by a kill while LMDB opened a segment. Removed.
-- `<base>.truncated`: a truncation that had been decided. The file is complete and synced; all segments from that base
-  on give way to it. It is finished here.
-- `<base>.cleaned`: a replacement of segments that had been decided; see `cleaning`. It is finished here.
-- Segments below the log start: the crash came between the commit that moved it and their removal. Removed.
-- A segment marked as written without syncs, by another run of the operating system: see `salvage`.
+- `*.new`, `*.deleted`, `*-lock`: unfinished, to be deleted, or left by a process killed while LMDB opened a segment.
+  Removed.
+- `<base>.truncated`: a truncation that had been decided. The file is complete and synced; it replaces all segments from
+  that base on. The truncation is finished here.
+- `<base>.cleaned`: a replacement of segments that had been decided; see `cleaning`. The replacement is finished here.
+- Segments below the log start: the crash occurred between the commit that moved it and their removal. Removed.
+- A segment marked as written without syncs before a restart of the operating system: see `salvage`.
 """
 
 import logging
@@ -42,7 +43,7 @@ _logger = logging.getLogger(__name__)
 
 
 class OpenedLog(NamedTuple):
-    """A log found on disk: its active segment, and what that says of the others."""
+    """A log opened from disk: its active segment, that segment's meta row, and the sealed segments listed in it."""
 
     active: Segment
     synced: bool
@@ -51,7 +52,7 @@ class OpenedLog(NamedTuple):
 
 
 def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> OpenedLog:
-    """Finish or undo what a crash left in the directory, and open the log. Raises StoreError and foreign errors."""
+    """Finish or undo operations that a crash interrupted, and open the log. Raises StoreError and foreign errors."""
     _tidy(directory)
     bases = segment_bases(directory)
     if not bases:
@@ -75,10 +76,10 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
 
 
 def make_durable(opened: OpenedLog, directory: Path) -> None:
-    """Make what was found when a log was opened durable, whose last commit was reported as failed.
+    """Make the opened log durable, after its last commit was reported as failed.
 
-    The pages of a transaction are synced before its meta page is written, and every commit writes the other one of two
-    meta pages. So one more commit makes both durable, also where a failed sync has hidden the failure from later ones.
+    The pages of a transaction are synced before its meta page is written, and commits write the two meta pages in turn.
+    So one more commit makes both durable, also after a failed sync, whose error later syncs do not report.
     """
     sync_directory(directory)
     if opened.synced:
@@ -91,7 +92,7 @@ def make_durable(opened: OpenedLog, directory: Path) -> None:
 
 
 def read_segment(handle: Handle, path: Path) -> tuple[SegmentMeta, LogRows]:
-    """Read all of a segment but its batches and time index. Raises StoreFormatError, StoreCorruptError."""
+    """Read all rows of a segment except batches and time index. Raises StoreFormatError, StoreCorruptError."""
     with handle.env.begin() as txn:
         value = txn.get(META_KEY)
         if value is None:
@@ -114,35 +115,39 @@ def _tidy(directory: Path) -> None:
 
 
 def finish_truncation(directory: Path, base_offset: int) -> None:
-    """Put `<base>.truncated` in the place of the segments from `base_offset` on. Raises OSError."""
+    """Replace the segments from `base_offset` on by `<base>.truncated`. Raises OSError."""
     for base in reversed(segment_bases(directory)):
         if base > base_offset:
             (directory / segment_name(base)).unlink()
             (directory / unsynced_name(base)).unlink(missing_ok=True)
-    sync_directory(directory)  # first those gone, then this one in place: never a log with a gap
+    sync_directory(directory)  # the removals are durable before the rename, so that the log never has a gap
     (directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}").replace(directory / segment_name(base_offset))
     (directory / unsynced_name(base_offset)).unlink(missing_ok=True)
     sync_directory(directory)
 
 
 def _mend(directory: Path, base_offset: int, context: StoreContext) -> bool:
-    """See to an active segment that was written without syncs; return whether it is to be written with syncs."""
+    """Repair an active segment that was written without syncs, if necessary; return whether it has to be written with
+    syncs.
+    """
     for marker in directory.glob(f"*{UNSYNCED_SUFFIX}"):
         if marker.name != unsynced_name(base_offset):
-            marker.unlink()  # sealed since, so synced
+            marker.unlink()  # a sealed segment is synced
     marker = directory / unsynced_name(base_offset)
     if not marker.exists():
         return True
     if marker.read_bytes() == context.boot_id.encode():
-        return False  # the process died, not the system: all it wrote is there
+        return False  # only the process crashed: all its writes are in the page cache
     for entry in directory.glob(f"*{CLEANED_SUFFIX}"):
-        put_in_place(directory, read_cleaned(entry)[0])  # the salvaged segment's metadata will name it
+        put_in_place(directory, read_cleaned(entry)[0])  # the salvaged segment's metadata will contain it
     salvage_segment(directory, base_offset, context)
     return True
 
 
 def _check_sealed(directory: Path, bases: list[int], sealed: tuple[SegmentInfo, ...]) -> None:
-    """Hold the files against the active segment's list: one too many is rubbish, one too few a loss."""
+    """Compare the files with the active segment's list: remove files that are not in it; raise StoreCorruptError if one
+    is missing.
+    """
     kept = {info.base_offset for info in sealed}
     missing = sorted(kept.difference(bases))
     if missing:

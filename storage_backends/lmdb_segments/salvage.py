@@ -1,8 +1,8 @@
-"""After an operating-system crash: what is left of a segment that was written without syncs.
+"""Recovers the valid part of a segment that was written without syncs before an operating-system crash.
 
-Without syncs a power cut may leave any mixture of old and new pages, over which LMDB itself may stumble. So another
-process (`salvage_worker`) walks the log, checks every batch, and copies what is whole and in order into a new segment;
-if a bad page ends it, it is started again and stops before that place. Rows that no checksum covers are not trusted:
+Without syncs a power cut may leave any mixture of old and new pages, which may crash LMDB. So another process
+(`salvage_worker`) reads the log, checks every batch, and copies valid batches in order into a new segment; if a damaged
+page kills the process, it is started again and stops before that offset. Rows without a checksum are not trusted:
 leader epochs are taken from the batches; producer state and aborted transactions start empty.
 """
 
@@ -42,9 +42,8 @@ _NO_LIMIT = 2**63 - 1
 
 
 def salvage_segment(directory: Path, base_offset: int, context: StoreContext) -> None:
-    """Replace the segment by one that holds the valid beginning of its log, and warn of the loss.
-
-    Raises StoreCorruptError when an older segment is damaged too, and foreign errors.
+    """Replace the segment by one with the valid beginning of its log, and log a warning about the loss. Raises
+    StoreCorruptError if an older segment is damaged too, and foreign errors.
     """
     path = directory / segment_name(base_offset)
     draft = draft_path(path)
@@ -71,7 +70,7 @@ def salvage_segment(directory: Path, base_offset: int, context: StoreContext) ->
 
 
 def _copy_valid(path: Path, draft: Path, base_offset: int) -> bool:
-    """Run the worker until it comes through; False when it never does."""
+    """Run the worker until it succeeds; return False if it never does."""
     limit = _NO_LIMIT
     for _ in range(_ATTEMPTS):
         draft.unlink(missing_ok=True)
@@ -87,7 +86,7 @@ def _copy_valid(path: Path, draft: Path, base_offset: int) -> bool:
 
 
 def _complete(handle: Handle, directory: Path, base_offset: int) -> SegmentMeta:
-    """Give the new segment what the sealed ones before it tell."""
+    """Add the list of sealed segments and the log start offset, read from the sealed segments, to the new segment."""
     sealed, log_start_offset = _read_sealed(directory, base_offset)
     with handle.env.begin(write=True) as txn:
         _, meta = unpack_meta(txn.get(META_KEY, b""))

@@ -1,6 +1,5 @@
-"""The process that reads a doubtful segment: `python -m ... SEGMENT DRAFT BASE_OFFSET STOP_OFFSET`.
-
-It prints the offset it has come to after every value, so that its parent knows where it ended if a signal ends it.
+"""The process that reads a possibly damaged segment: `python -m ... SEGMENT DRAFT BASE_OFFSET STOP_OFFSET`. It prints
+the offset reached after every value, so that its parent has the offset at which it was killed.
 """
 
 import sys
@@ -22,7 +21,7 @@ _COMMIT_BYTES = 32 * 1024 * 1024
 
 
 def copy_valid(source: Path, draft: Path, base_offset: int, stop_offset: int) -> None:
-    """Copy the batches of `source` that are whole, in order and below `stop_offset` into a new segment `draft`."""
+    """Copy the batches of `source` that are valid, in order and below `stop_offset` into a new segment `draft`."""
     settings = env_settings(LogPolicy(), StoreOptions(), synced=False, need_bytes=source.stat().st_size)
     meta = SegmentMeta(base_offset, -1, base_offset)
     target = create_env(draft, settings, lambda txn, _: _put_meta(txn, meta))
@@ -51,7 +50,7 @@ def _log_start_offset(handle: Handle) -> int:
 
 
 def _valid_writes(handle: Handle, next_offset: int, stop_offset: int) -> Iterator[LogWrite]:
-    """Walk the batches for as long as nothing is wrong with them."""
+    """Yield a write for each batch, up to the first that is invalid or out of order."""
     leader_epoch = -1
     try:
         for value in _values(handle):

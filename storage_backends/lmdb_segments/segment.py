@@ -1,20 +1,21 @@
-"""One segment's file and its open LMDB environment: creating, opening, lending and closing it.
+"""One segment's file and its LMDB environment: creating, opening, growing and closing it.
 
 LMDB allows one environment per file and process, so its users share it: `pin` and `unpin` count them, and an
 environment in use is never closed. An environment without users may be closed at any time, to save descriptors,
 memory and address space (`open_files`); the next `pin` opens it again. LMDB's own lock file is unlinked as soon as it
-is open: the store's lock keeps other writers away, and other readers open sealed segments without one. The reader table
-in it stays mapped, so pages under a lease are not reused. It is kept in memory (memfd), for a log must open on a full
-disk; the file is a link to that. Where there is no memfd it is a file whose blocks are reserved beforehand: LMDB would
-leave holes in it, and touching one of those on a full disk kills the process (SIGBUS). The table cannot be left out
-(`lock=False`), although only this process writes: without it the writer reuses pages that the transactions of readers
+is open: the store's lock excludes other writers, and other readers open sealed segments without one. The reader table
+in it stays mapped, so pages under a lease are not reused. It is in memory (memfd), since a log has to open on a full
+disk; the file is a link to the memfd. Without memfd it is a file whose blocks are allocated beforehand: LMDB would
+leave holes in it, and writing to one of those on a full disk kills the process (SIGBUS). LMDB cannot run without the
+table (`lock=False`), although only this process writes: without it the writer reuses pages that readers' transactions
 still need.
 
 The map of a segment that is written to starts small and grows, since it counts as address space of the process
 (`ulimit -v`). LMDB can only map a file anew while nothing uses the old map, so growing waits for the readers and keeps
-new ones waiting. It grows when half of it is used and no client holds pages. While clients do, that is put off up to
-three quarters; from five eighths on, and while the map is small, no pages are lent to clients (`may_lend`): readers get
-copies then. If a client still holds pages at three quarters, the log goes on in a new segment instead (`SegmentLog`).
+new ones waiting. It grows when half of it is used and no client holds pages. While clients hold pages, growing is
+postponed until three quarters are used; from five eighths on, and while the map is small, no pages are lent to clients
+(`may_lend`), so readers get copies. If a client still holds pages at three quarters, the log continues in a new segment
+instead (`SegmentLog`).
 """
 
 import errno
@@ -40,13 +41,13 @@ WriteTxn: TypeAlias = "lmdb.Transaction[bytes]"
 Fill = Callable[[WriteTxn, LogDb], None]
 
 _SPARE_READ_TXNS = 8
-_TRANSIENT_READERS = 40  # reader slots for reads in progress, in addition to those for leases
+_TRANSIENT_READERS = 40  # reader slots for reads in progress, beside those for leases
 _READER_SLOT_BYTES = 64
-_SPACE_PERCENT = 220  # pages over bytes of batches at the worst: values just above a page take two
+_SPACE_PERCENT = 220  # worst ratio of pages to bytes of batches: values just above a page take two
 
 _FIRST_MAP_BYTES = 1 << 20
 _GROWTH = 4
-_ROW_BYTES = 256 * 1024  # room for rows other than batches
+_ROW_BYTES = 256 * 1024  # space for rows other than batches
 _PAGE_BYTES = 4096
 
 WRITER_FILES = 4  # data, data again for synced writes, the reader table, and the footprint's
@@ -55,8 +56,10 @@ READER_FILES = 1
 _HAS_MEMFD = hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir()
 
 _registry_lock = Lock()
-"""The binding knows open environments by inode and forgets one after its files are closed: without this, a new file
-could get the inode of one that is just being closed, and be taken for it."""
+"""Held while environments are opened and closed. The binding registers open environments by inode, and removes one
+after its files are closed: without this lock, a new file could get the inode of one that is being closed, and be
+mistaken for it.
+"""
 
 
 class Handle(NamedTuple):
@@ -69,8 +72,8 @@ class Handle(NamedTuple):
 class EnvSettings(NamedTuple):
     """How to open an environment for writing. `synced` is LMDB's default mode, in which every commit is durable.
 
-    A map of less than `full_map_bytes` may be made larger (`Segment.grow`). One of less than `lending_map_bytes` lends
-    no pages.
+    A map smaller than `full_map_bytes` may grow (`Segment.grow`). Pages of one smaller than `lending_map_bytes` are not
+    lent.
     """
 
     map_bytes: int
@@ -81,7 +84,7 @@ class EnvSettings(NamedTuple):
 
 
 def env_settings(policy: LogPolicy, options: StoreOptions, *, synced: bool, need_bytes: int = 0) -> EnvSettings:
-    """Size the map so that a segment of that policy, or one write of `need_bytes`, never fills it.
+    """Return settings with a map that a segment of that policy, or one write of `need_bytes`, never fills.
 
     The map is address space, not memory or disk.
     """
@@ -92,7 +95,7 @@ def env_settings(policy: LogPolicy, options: StoreOptions, *, synced: bool, need
 
 
 def growing(settings: EnvSettings, need_bytes: int = 0) -> EnvSettings:
-    """Begin with a small map that holds `need_bytes` of batches."""
+    """Return the settings with a small initial map, large enough for `need_bytes` of batches."""
     full = max(settings.map_bytes, settings.full_map_bytes)
     return settings._replace(map_bytes=_map_for(_space_for(need_bytes), full), full_map_bytes=full)
 
@@ -133,7 +136,7 @@ def _open_env(path: Path, settings: EnvSettings) -> lmdb.Environment:
 
 
 def _remove_lock_file(path: Path) -> None:
-    """Remove LMDB's lock file of the environment at `path`; where that fails, the next opening removes it."""
+    """Remove LMDB's lock file of the environment at `path`; if that fails, the next opening removes it."""
     with suppress(OSError):
         path.with_name(path.name + LOCK_SUFFIX).unlink()
 
@@ -164,9 +167,8 @@ def _reserved(fd: int, size_bytes: int) -> int:
 
 
 def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:
-    """Make a segment at `path`, filled by `fill` in its first transaction; on return it is synced.
-
-    What stood at `path` is replaced. The name is not synced yet. Raises lmdb.Error and OSError, leaving nothing.
+    """Create a segment at `path`, filled by `fill` in its first transaction; on return it is synced, except for its
+    name. A file at `path` is replaced. Raises lmdb.Error and OSError; then there is no file.
     """
     while True:
         try:
@@ -204,23 +206,25 @@ def open_env(path: Path, settings: EnvSettings) -> Handle:
 
 
 def reopen_env(path: Path, settings: EnvSettings) -> Handle:
-    """Do the same with a file that has been checked before and not changed since. Raises lmdb.Error, OSError."""
+    """As `open_env`, for a file that has been checked before and not changed since. Raises lmdb.Error, OSError."""
     room = _whole_pages(path.stat().st_size * 2)
     env = _open_env(path, settings._replace(map_bytes=max(settings.map_bytes, room)))
     return _with_log(env)
 
 
 def open_sealed_env(path: Path) -> Handle:
-    """Open a segment that has no writer, as any process may. Raises StoreCorruptError, lmdb.Error, OSError."""
+    """Open a segment that has no writer; any process may do so. Raises StoreCorruptError, lmdb.Error, OSError."""
     check_file(path)  # a missing file raises OSError instead of being created
     return open_doubtful_env(path)
 
 
 def open_doubtful_env(path: Path) -> Handle:
-    """Do the same without a look at the file before, which may end the process. Raises lmdb.Error, OSError."""
+    """As `open_sealed_env`, without checking the file first: a damaged one may kill the process. Raises lmdb.Error,
+    OSError.
+    """
     path.stat()
-    # A lock file that could not be removed links to a descriptor, which is another file by now. The binding counts it
-    # as one of the environment's files, and would take this environment for an open one.
+    # A lock file that could not be removed links to a descriptor that may belong to another file by now. The binding
+    # counts it as one of the environment's files, and could mistake this environment for an open one.
     _remove_lock_file(path)
     with _registry_lock:
         env = lmdb.open(
@@ -251,14 +255,14 @@ def _with_log(env: lmdb.Environment) -> Handle:
 
 
 def draft_path(path: Path) -> Path:
-    """Return where a segment is made before it is moved to `path`."""
+    """Return the path at which a segment is created before it is moved to `path`."""
     return path.with_name(path.name + NEW_SUFFIX)
 
 
 class Segment:
     """A segment of an open log. All methods may be called from any thread.
 
-    With `settings` it is one that is written to. `is_used` says that it was pinned since `OpenFiles` looked last.
+    A segment with `settings` is written to. `is_used` is set when it is pinned, and reset when `OpenFiles` checks it.
     """
 
     __slots__ = (
@@ -311,7 +315,7 @@ class Segment:
 
     @property
     def is_open(self) -> bool:
-        """Whether the environment is open now; without a pin another thread may close it."""
+        """True if the environment is open; without a pin another thread may close it at any time."""
         return self._handle is not None
 
     def pin(self) -> Handle:
@@ -339,11 +343,11 @@ class Segment:
         return handle
 
     def _open(self) -> Handle:
-        if self._retired:  # what stands at the path by now is another segment, or none
+        if self._retired:  # the path may belong to another segment now
             raise FileNotFoundError(errno.ENOENT, "the segment was deleted or replaced", str(self.path))
         footprint, settings = self._footprint, self._settings
         if footprint is not None:
-            footprint.check()  # a stat instead of a look at every page
+            footprint.check()  # a `stat` instead of checking the pages
         if settings is None:
             handle = open_sealed_env(self.path) if footprint is None else open_doubtful_env(self.path)
         else:
@@ -375,18 +379,18 @@ class Segment:
             self._close_idle()
 
     def watch(self) -> None:
-        """Notice from now on when the file at `path`, which must be this segment's, is changed."""
+        """Detect from now on changes of the file at `path`, which has to be this segment's."""
         self._footprint = footprint = Footprint(self.path)
         if self._settings is not None and self._handle is not None:
             footprint.hold()
 
     def check(self) -> None:
-        """Raise StoreCorruptError when another program has changed the file: LMDB must not be asked then."""
+        """Raise StoreCorruptError if another program has changed the file: LMDB must not be called then."""
         if self._footprint is not None and not self._retired:
             self._footprint.check()
 
     def pin_to_write(self) -> Handle:
-        """Do what `pin` and `begin_write` do, until `unpin_written`. Raises as `pin` does."""
+        """Do `pin` and `begin_write`; to be ended by `unpin_written`. Raises as `pin` does."""
         handle = self.pin()
         footprint = self._footprint
         if footprint is not None:
@@ -402,7 +406,7 @@ class Segment:
             self._end_use()
 
     def begin_write(self) -> None:
-        """The file is about to be changed by its writer, in another way than by a transaction."""
+        """Announce that the writer changes the file other than in a transaction."""
         if self._footprint is not None:
             self._footprint.begin_write()
 
@@ -412,7 +416,9 @@ class Segment:
             self._footprint.end_write()
 
     def may_lend(self, max_leases: int) -> bool:
-        """Whether the caller may keep its pin for as long as a client takes, until `take_back`; one more lease then."""
+        """Turn the caller's pin into a lease, to be ended by `take_back`. Returns False, and changes nothing, if pages
+        may not be lent.
+        """
         with self._lock:
             if self._leases >= max_leases or not self._lends or self._is_growing:
                 return False
@@ -421,7 +427,7 @@ class Segment:
 
     @property
     def _lends(self) -> bool:
-        """Whether the map is so large, and so far from having to grow, that clients may hold pages of it."""
+        """True if the map is large enough, and far enough from having to grow, for clients to hold pages of it."""
         settings = self._settings
         if settings is None or self._map_bytes >= settings.full_map_bytes:
             return True
@@ -439,21 +445,18 @@ class Segment:
         self._files.trim()
 
     def is_short_of_map(self, batch_bytes: int) -> bool:
-        """Whether the map should grow before so much is written.
-
-        It grows when half of it is used, so that pages are lent nearly always; later, while clients hold some of them,
-        and at three quarters at the latest.
+        """True if the map should grow before `batch_bytes` are written. It grows when half of it is used, so that pages
+        can nearly always be lent; while clients hold pages, not before three quarters are used.
         """
-        used_bytes = self._used_bytes + batch_bytes * _SPACE_PERCENT // 100 + _ROW_BYTES  # `_space_for`, each commit
+        used_bytes = self._used_bytes + batch_bytes * _SPACE_PERCENT // 100 + _ROW_BYTES  # inlined `_space_for`
         if used_bytes * 2 <= self._map_bytes or not self._can_grow:
             return False
         return not self._leases or used_bytes * 4 > self._map_bytes * 3
 
     def grow(self, batch_bytes: int) -> bool:
-        """Map more of the file, once those who read have done so; the writer's call, without a pin.
-
-        False when it is as large as it may be, clients hold pages, or the process may not have the address space; then
-        all is as it was. Raises lmdb.Error and OSError when it cannot be opened again.
+        """Enlarge the map, after waiting for reads in progress. For the writer, without a pin. Returns False, and
+        changes nothing, if the map has its full size, clients hold pages, or the process cannot get the address space.
+        Raises lmdb.Error and OSError if the environment cannot be reopened.
         """
         with self._lock:
             settings = self._settings
@@ -482,7 +485,7 @@ class Segment:
         return True
 
     def seal(self) -> None:
-        """End writing; from the next opening on the segment takes fewer descriptors."""
+        """End writing; from its next opening on the segment uses fewer descriptors."""
         with self._lock:
             self._settings = None
             self._close_idle()
@@ -490,12 +493,12 @@ class Segment:
             self._files.forget(self)
 
     def close_if_idle(self) -> bool:
-        """Close the environment unless someone uses it; return whether it is closed."""
+        """Close the environment unless it is in use; return whether it is closed."""
         with self._lock:
             return not self._is_growing and self._close_idle()
 
     def retire(self) -> None:
-        """Close it permanently once it has no users: its file is to be removed, or the log is being closed."""
+        """Close it permanently once it has no users, because its file is to be removed or the log is being closed."""
         self._files.forget(self)
         with self._lock:
             self._retired = True

@@ -1,9 +1,9 @@
-"""The writer's side of a log: its active segment, and how segments come and go.
+"""The writer's side of a log: its active segment, and creation and removal of segments.
 
-Order of events in a roll: the old segment is synced; the new one is made under another name with all state carried
-over, and synced; it is renamed into place and the directory synced. Until the rename the old segment is the active one,
-after it the new one; there is nothing between. A truncation into a sealed segment makes a shortened copy likewise, and
-its first rename is the decision (`recovery.finish_truncation`).
+Order of events in a roll: the old segment is synced; the new one is created under another name with a copy of the log's
+state, and synced; it is renamed to its final name and the directory synced. Until the rename the old segment is the
+active one, after it the new one. A truncation into a sealed segment creates a shortened copy in the same way; after the
+copy's first rename, recovery finishes the truncation (`recovery.finish_truncation`).
 
 Nothing here maps errors: `partition` does.
 """
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class LogState(NamedTuple):
-    """What readers see: replaced as a whole after each commit. The last segment is the active one."""
+    """The state for readers, replaced as a whole after each commit. The last segment is the active one."""
 
     meta: SegmentMeta
     bases: tuple[int, ...]
@@ -71,7 +71,7 @@ class LogState(NamedTuple):
     sealed: tuple[SegmentInfo, ...]
 
     def infos(self) -> tuple[SegmentInfo, ...]:
-        """Return all segments, described."""
+        """Return the descriptions of all segments."""
         meta = self.meta
         active = SegmentInfo(
             meta.base_offset, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=False
@@ -116,25 +116,24 @@ class SegmentLog:
             return
         active = self._active
         if active.is_short_of_map(size_bytes) and not active.grow(size_bytes) and active.is_short_of_map(size_bytes):
-            # clients hold pages of it, not only since the first look, or the address space does not suffice
+            # clients hold pages (a lease taken since the first check alone is no reason), or address space is short
             self._start_fresh(size_bytes, synced=synced)
         try:
             self._append(run.writes, size_bytes)
         except lmdb.MapFullError:
-            # readers that hold old pages kept them from being used again: a fresh segment has room
+            # readers hold old pages, which therefore cannot be reused: a new segment has space
             self._start_fresh(size_bytes, synced=synced)
             self._append(run.writes, size_bytes)
         self._drop_dead()
 
     def append_in_place(self, run: Run) -> bool:
-        """Commit writes to the active segment; False, and nothing has changed, where it has no room for them.
-
-        Raises StoreCorruptError when another program has changed the segment's file.
+        """Commit writes to the active segment; return False, and change nothing, if it is not open or its map is too
+        small. Raises StoreCorruptError if another program has changed the segment's file.
         """
         active, before, options = self._active, self.state.meta, self._context.options
         active.check()
         if not active.is_open or active.is_short_of_map(run.size_bytes):
-            return False  # opening it, here or for a larger map, is for a thread
+            return False  # opening it may wait, so it is done in a thread
         if run.writes:
             try:
                 self._publish(self._write_once(lambda txn, log: append_writes(txn, log, before, run.writes, options)))
@@ -143,7 +142,7 @@ class SegmentLog:
         return True
 
     def drops_segments(self, writes: Sequence[LogWrite]) -> bool:
-        """Whether whole segments lie below a log start that one of `writes` sets."""
+        """True if the writes move the log start above whole segments."""
         sealed = self.state.sealed
         if not sealed:
             return False
@@ -158,7 +157,7 @@ class SegmentLog:
         self._publish(self._write(lambda txn, log: append_writes(txn, log, before, writes, options), size_bytes))
 
     def _write(self, change: Callable[[WriteTxn, LogDb], T], size_bytes: int = 0) -> T:
-        """Run `change` in a transaction of the active segment; again, if the map was full and could be made larger."""
+        """Run `change` in a transaction of the active segment; once more if the map was full and could be enlarged."""
         while True:
             try:
                 return self._write_once(change)
@@ -176,8 +175,7 @@ class SegmentLog:
             active.unpin_written()
 
     def start_segment(self, base_offset: int, *, synced: bool, restart: bool = False, need_bytes: int = 0) -> None:
-        """Seal the active segment and continue in a new one, which replaces an empty one at the same base.
-
+        """Seal the active segment and continue in a new one, which replaces an empty segment with the same base offset.
         With `restart` the log is emptied: the new segment has none of the earlier batches and rows.
         """
         old, old_synced, meta = self._active, self.synced, self.state.meta
@@ -236,11 +234,11 @@ class SegmentLog:
         if not keep_file:
             try:
                 self._context.file_remover.remove(segment.path)
-            except OSError as error:  # no matter for who is committing: the next open removes it
+            except OSError as error:  # not an error of the commit: the next open removes the file
                 _logger.warning("cannot remove %s: %s", segment.path, error)
 
     def _drop_dead(self) -> None:
-        """Let go of the segments that lie wholly below the log start."""
+        """Remove the segments that are completely below the log start."""
         meta, _, segments, sealed = self.state
         dead = bisect_right([info.end_offset for info in sealed], meta.log_start_offset)
         if dead:
@@ -257,17 +255,17 @@ class SegmentLog:
         return LmdbDraft(self._path(base_offset), run, settings, self._context.options)
 
     def prepare_replacement(self, draft: LmdbDraft) -> Segment | None:
-        """Open a draft as the segment of its range; None when the range has changed. Changes nothing."""
+        """Open a draft as the segment of its range; None if the range has changed. Does not change the log."""
         info = draft.info
         if sealed_run(self.state.sealed, info.base_offset, info.end_offset) != draft.sources:
             return None
         handle = self._context.open_files.with_room(lambda: open_sealed_env(draft.path))
         segment = Segment(self._path(info.base_offset), info.base_offset, self._context.open_files, handle)
-        segment.pin()  # it must not be reopened while its file is renamed
+        segment.pin()  # pinned so that it is not closed and reopened while its file is renamed
         return segment
 
     def replace(self, draft: LmdbDraft, segment: Segment) -> None:
-        """Put a draft, open and pinned as `segment`, in its place. After an error see `has_decided`."""
+        """Replace the draft's range by `segment`, the opened and pinned draft. After an error see `has_decided`."""
         try:
             draft.path.replace(cleaned_path(self._directory, draft.info.base_offset))
             adopt_cleaned_file(self._directory, draft.info, draft.aborted, self.rows, self._write)
@@ -278,11 +276,11 @@ class SegmentLog:
         self._show_replacement(draft, segment)
 
     def has_decided(self, draft: LmdbDraft) -> bool:
-        """Whether opening the log anew finishes a replacement that failed; otherwise nothing has changed."""
+        """True if reopening the log finishes a replacement that failed; otherwise nothing has changed."""
         return cleaned_path(self._directory, draft.info.base_offset).exists()
 
     def _show_replacement(self, draft: LmdbDraft, segment: Segment) -> None:
-        """Show readers the new segment, and let go of the old ones."""
+        """Make the new segment visible to readers, and remove the old ones."""
         state, info = self.state, draft.info
         first = state.bases.index(info.base_offset)
         past = first + len(draft.sources)
@@ -300,12 +298,12 @@ class SegmentLog:
             segment.unpin()
 
     def check(self) -> None:
-        """Raise StoreCorruptError when another program has changed the active segment's file."""
+        """Raise StoreCorruptError if another program has changed the active segment's file."""
         self._active.check()
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Mark changes of the active segment's file inside the block as our own."""
+        """Mark changes of the active segment's file in the block as made by the writer."""
         active = self._active
         active.begin_write()
         try:
@@ -323,7 +321,7 @@ class SegmentLog:
             self._active.unpin()
 
     def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes]) -> None:
-        """See `PartitionStore.truncate`. After an error here the log must be opened anew."""
+        """See `PartitionStore.truncate`. After an error the log has to be reopened."""
         state = self.state
         is_above_start = end_offset >= state.meta.log_start_offset
         index = bisect_right(state.bases, end_offset) - 1 if is_above_start else -1
@@ -346,7 +344,9 @@ class SegmentLog:
         self._publish(meta)
 
     def _make_truncated(self, base_offset: int, end_offset: int, rebuilt: Mapping[int, bytes], *, exists: bool) -> None:
-        """Make the file that takes the place of all segments from `base_offset` on; on return that is decided."""
+        """Create the file that replaces all segments from `base_offset` on; after it has returned, recovery finishes
+        the replacement.
+        """
         target = self._directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}"
         draft = draft_path(target)
         settings = env_settings(self.policy, self._context.options, synced=True)
@@ -388,7 +388,7 @@ class SegmentLog:
         return self._directory / unsynced_name(base_offset)
 
     def close(self) -> None:
-        """Sync what is not yet, and let go of all segments. Raises StoreCorruptError when the active one is damaged."""
+        """Sync the log if necessary, and close all segments. Raises StoreCorruptError if the active one is damaged."""
         try:
             self.check()
             if self._has_active and not self.synced:
@@ -409,7 +409,7 @@ def _as_sealed(info: SegmentInfo) -> SegmentInfo:
 
 
 def make_segment(path: Path, settings: EnvSettings, meta: SegmentMeta, kept: LogRows) -> Handle:
-    """Make a segment without batches."""
+    """Create a segment without batches."""
 
     def fill(txn: WriteTxn, _: LogDb) -> None:
         put_rows(txn, kept)

@@ -56,11 +56,11 @@ from odradek.storage_backends.options import StoreOptions
 _logger = logging.getLogger(__name__)
 
 _MAX_FOREIGN = 1000
-"""How many directories of others are remembered, so that each is warned of once."""
+"""The number of foreign directories remembered, so that only one warning is logged for each."""
 
 
 def open_lmdb_store(path: str, options: StoreOptions) -> "LmdbStore":
-    """Open the store in the directory `path`, making it where there is none.
+    """Open the store in the directory `path`, creating it if necessary.
 
     Raises StoreLockedError, StoreFormatError, StoreCorruptError, StoreError.
     """
@@ -75,7 +75,7 @@ class LmdbStore:
         keep_buffers()
         with mapping_errors(root, "opening"):
             if root.is_dir():
-                _check_format(root)  # before the lock is made: a directory that is refused stays as it was
+                _check_format(root)  # before the lock file is created, so that a refused directory is not changed
                 _read_properties(root / PROPERTIES_FILE)
             root.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(root / LOCK_FILE)
@@ -108,7 +108,7 @@ class LmdbStore:
             return self._listed
 
     def _parse(self, directory: Path) -> PartitionKey | None:
-        """The partition of a directory. None, with one warning in the log, if it cannot be determined."""
+        """Return the partition of a directory; None, with one warning in the log, if it cannot be determined."""
         try:
             return parse_partition_dir(directory)
         except (ValueError, OSError) as error:
@@ -123,7 +123,9 @@ class LmdbStore:
             return None
 
     def _list_again(self) -> None:
-        """To be called after a partition came or went: retention and the cleaner ask often, and little changes."""
+        """Clear the cached list of partitions, after one was added or removed. It is cached since retention and the
+        cleaner read it often.
+        """
         with self._mutex:
             self._listed = None
 
@@ -157,7 +159,9 @@ class LmdbStore:
         return self._create(key, directory, policy)
 
     def _check_unseen(self, key: PartitionKey, directory: Path) -> None:
-        """Refuse to begin an empty log where this process has had one open: its loss would go unnoticed."""
+        """Refuse to create an empty log for a partition whose log this process has had open, so that its loss is
+        noticed.
+        """
         if key in self._seen:
             raise StoreCorruptError(
                 f"{directory} was removed while the broker ran; restore it from a backup, or start the broker again: "
@@ -165,7 +169,7 @@ class LmdbStore:
             )
 
     def _write_name_again(self, key: PartitionKey, directory: Path) -> None:
-        """Mend the file that holds a long topic name: here it is known."""
+        """Rewrite the file with the full name of a long topic name if it is damaged; `key` has the name."""
         if is_shortened(key):
             try:
                 if parse_partition_dir(directory) == key:
@@ -183,7 +187,7 @@ class LmdbStore:
             self._open[key] = None
 
     def _open_again(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> OpenedLog:
-        """Open a log; when its last writer failed, and more than it knew to be there is, make that durable first."""
+        """Open a log; if its last commit failed and was written nevertheless, make it durable."""
         opened = open_log(directory, policy, self._context)
         known = self._in_doubt.get(key)
         if known not in (None, opened.meta):
@@ -205,10 +209,9 @@ class LmdbStore:
             self._open.pop(key, None)
 
     def _create(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> OpenedLog:
-        """Make a partition with one empty segment under another name, and rename it: it is there whole or not.
-
-        The segment stays open: a rename does not concern who has the file. Each further call that Python makes to the
-        system costs a wait for the interpreter, long beside a busy broker.
+        """Create a partition's directory with one empty segment under another name, and rename it, so that it appears
+        complete or not at all. The segment stays open, which the rename does not affect: this saves system calls, after
+        each of which the thread has to wait for the interpreter lock, long in a busy broker.
         """
         draft = directory.with_name(directory.name + NEW_SUFFIX)
         if draft.exists():
@@ -250,7 +253,7 @@ class LmdbStore:
             self._forget(key)
 
     def set_aside(self, key: PartitionKey) -> str:
-        """See `Store.set_aside`: the directory's name then ends in `-stray`, as in Kafka."""
+        """See `Store.set_aside`: the directory's new name ends in `-stray`, as in Kafka."""
         self._reserve(key)
         directory = self._root / partition_dir_name(key)
         try:
@@ -351,7 +354,7 @@ class LmdbStore:
 
 
 def _close_all(partitions: Sequence[LmdbPartition]) -> None:
-    """Close every one even if some fail; the first failure is raised."""
+    """Close all of them even if some fail; raises the first error."""
     failures: list[StoreError] = []
     for partition in partitions:
         try:
@@ -363,7 +366,7 @@ def _close_all(partitions: Sequence[LmdbPartition]) -> None:
 
 
 def _stray_names(directory: Path) -> Iterator[Path]:
-    """Walk the names that a directory may have once it is set aside."""
+    """Yield the possible names of a directory that is set aside."""
     yield directory.with_name(directory.name + STRAY_SUFFIX)
     for number in count(2):
         yield directory.with_name(f"{directory.name}{STRAY_SUFFIX}{number}")

@@ -33,7 +33,7 @@ _VT = TypeVar("_VT", bound=bytes | memoryview)
 
 
 class _Appender:
-    """Joins the batches of one commit into values and puts them at the end of the log."""
+    """Joins the batches of one commit into values and appends them to the log."""
 
     __slots__ = (
         "_chunk",
@@ -74,7 +74,7 @@ class _Appender:
             return
         key = U64.pack(self._last_offset)
         value = self._chunk[0] if len(self._chunk) == 1 else b"".join(self._chunk)
-        # The last: to be appended. By position, since names take as long again as all the rest.
+        # The last `True` is `append`. Arguments are positional, since keywords double the time of the call.
         stored = self._txn.put(key, value, True, True, True, self._log)  # noqa: FBT003
         assert stored, "the log's keys only grow"
         if self.maximum > self._indexed_maximum and self._is_index_due():
@@ -97,7 +97,7 @@ class _Appender:
 def append_writes(
     txn: WriteTxn, log: LogDb, meta: SegmentMeta, writes: Sequence[LogWrite], options: StoreOptions
 ) -> SegmentMeta:
-    """Write all of `writes` and return the meta row that now holds."""
+    """Write all of `writes` and return the new meta row."""
     appender = _Appender(txn, log, meta, options)
     log_start_offset = meta.log_start_offset
     producers: dict[int, tuple[int, bytes | None]] = {}
@@ -151,7 +151,7 @@ def _put_producers(txn: WriteTxn, producers: Mapping[int, tuple[int, bytes | Non
 
 
 def rows(txn: "lmdb.Transaction[_VT]", prefix: bytes) -> Iterator[tuple[_VT, _VT]]:
-    """Walk the rows of one kind, in the order of their keys."""
+    """Yield the rows of one kind, in order of their keys."""
     cursor = txn.cursor()
     found = cursor.set_range(prefix)
     while found:
@@ -163,7 +163,7 @@ def rows(txn: "lmdb.Transaction[_VT]", prefix: bytes) -> Iterator[tuple[_VT, _VT
 
 
 class LogRows(NamedTuple):
-    """A segment's rows besides batches and time index, decoded. `producers` are (log end when set, state)."""
+    """A segment's decoded rows, except batches and time index. `producers` are (log end when set, state)."""
 
     epochs: dict[int, int]
     producers: dict[int, tuple[int, bytes]]
@@ -173,17 +173,17 @@ class LogRows(NamedTuple):
 
 
 def read_rows(txn: WriteTxn) -> LogRows:
-    """Read them all."""
+    """Read all rows."""
     return _decoded(lambda prefix: rows(txn, prefix), txn.get(CLEAN, _NEVER))
 
 
 def read_producers(txn: "lmdb.Transaction[_VT]") -> dict[int, bytes]:
-    """Read the producers' states alone."""
+    """Read only the producers' states."""
     return {ROW_KEY.unpack(key)[1]: bytes(value[8:]) for key, value in rows(txn, PRODUCER)}
 
 
 def decode_rows(stored: Mapping[bytes, bytes]) -> LogRows:
-    """Decode rows that were read by other means."""
+    """Decode rows that were not read in an LMDB transaction."""
     ordered = sorted(stored.items())
     return _decoded(lambda prefix: [row for row in ordered if row[0][:1] == prefix], stored.get(CLEAN, _NEVER))
 
@@ -224,7 +224,9 @@ def _put_sealed(txn: WriteTxn, info: SegmentInfo) -> None:
 
 
 def adopt_cleaned(txn: WriteTxn, info: SegmentInfo, aborted: Sequence[AbortedTransaction]) -> None:
-    """Let one segment, `info`, stand where those of its range were, with the aborted transactions left of them."""
+    """Replace the rows of the sealed segments in the range of `info` by `info`, and their aborted transactions by
+    `aborted`.
+    """
     for key, value in list(rows(txn, SEALED)):
         if info.base_offset <= _sealed(key, value).base_offset < info.end_offset:
             txn.delete(key)
@@ -236,7 +238,7 @@ def adopt_cleaned(txn: WriteTxn, info: SegmentInfo, aborted: Sequence[AbortedTra
 
 
 def alive(kept: LogRows, log_start_offset: int) -> LogRows:
-    """Return the rows without those that only concern what lies below the log start."""
+    """Return the rows without those that only concern offsets below the log start."""
     epochs = visible_epochs(kept.epochs, log_start_offset)
     return LogRows(
         {each.leader_epoch: each.start_offset for each in epochs},
@@ -248,7 +250,7 @@ def alive(kept: LogRows, log_start_offset: int) -> LogRows:
 
 
 def below(kept: LogRows, cut: int, rebuilt: Mapping[int, bytes]) -> LogRows:
-    """Return the rows that a truncation at `cut` leaves; see `PartitionStore.truncate` about `rebuilt`."""
+    """Return the rows that remain after a truncation at `cut`; see `PartitionStore.truncate` about `rebuilt`."""
     return LogRows(
         {epoch: start for epoch, start in kept.epochs.items() if start < cut},
         producers_below(kept.producers, cut, rebuilt),
@@ -259,7 +261,7 @@ def below(kept: LogRows, cut: int, rebuilt: Mapping[int, bytes]) -> LogRows:
 
 
 def replace_rows(txn: WriteTxn, kept: LogRows) -> None:
-    """Make `kept` the segment's rows."""
+    """Replace the segment's rows by `kept`."""
     for prefix in (ABORTED, CLEAN, EPOCH, PRODUCER, SEALED):
         for key in [key for key, _ in rows(txn, prefix)]:
             txn.delete(key)
@@ -267,7 +269,7 @@ def replace_rows(txn: WriteTxn, kept: LogRows) -> None:
 
 
 def snapshot(meta: SegmentMeta, kept: LogRows) -> LogSnapshot:
-    """Put the active segment's rows together for the partition's logic."""
+    """Return the log's snapshot from the active segment's rows."""
     start_offset = meta.log_start_offset
     sealed_maxima = [info.max_timestamp_ms for info in kept.sealed if info.end_offset > start_offset]
     return LogSnapshot(

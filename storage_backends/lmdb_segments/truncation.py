@@ -1,4 +1,4 @@
-"""Cutting a segment's end off, inside one transaction."""
+"""Truncation of one segment, in one transaction."""
 
 from collections.abc import Mapping
 
@@ -17,10 +17,9 @@ def truncate_segment(
     end_offset: int,
     log_start_offset: int,
 ) -> SegmentMeta:
-    """Drop what `PartitionStore.truncate` says from the segment that contains `end_offset`; return its new meta.
-
-    `rebuilt` takes the place of rows that go. `kept` and `log_start_offset` are the log's own: a sealed segment has
-    them as they were when it was sealed.
+    """Truncate the segment that contains `end_offset`, as `PartitionStore.truncate` describes; return its new meta.
+    `rebuilt` replaces dropped rows. `kept` and `log_start_offset` are the log's current ones: those in a sealed segment
+    are as of its end.
     """
     txn, log = tables
     cut, first_key, dropped_bytes = _cut_log(txn, log, end_offset)
@@ -42,7 +41,9 @@ def truncate_segment(
 
 
 def _cut_log(txn: WriteTxn, log: LogDb, end_offset: int) -> tuple[int, bytes | None, int]:
-    """Return the cut, the key of the first value concerned (None: no batch is dropped) and the bytes dropped."""
+    """Drop batches; return the cut, the key of the first affected value (None: no batch is dropped) and the number of
+    bytes dropped.
+    """
     cursor = txn.cursor(db=log)
     if not cursor.set_range(U64.pack(end_offset)):
         return end_offset, None, 0
@@ -65,7 +66,7 @@ def _cut_time_index(txn: WriteTxn, first_key: bytes) -> None:
 
 
 def _max_timestamp(txn: WriteTxn, log: LogDb) -> int:
-    """Return the largest timestamp that is left: the index's last, or one of a batch after that row's value."""
+    """Return the largest remaining timestamp: the last of the index, or one of a batch after that entry's value."""
     cursor = txn.cursor()
     largest, start = NO_TIMESTAMP, b""
     if cursor.last() and cursor.key()[:1] == TIME:

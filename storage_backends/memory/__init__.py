@@ -30,7 +30,7 @@ def open_memory_store(path: str, options: StoreOptions) -> "MemoryStore":
 
 
 class MemoryLease:
-    """Batches that garbage collection keeps alive; `release` only forgets them."""
+    """Batches as ordinary objects; `release` only drops the references."""
 
     __slots__ = ("chunks", "size_bytes")
 
@@ -44,7 +44,7 @@ class MemoryLease:
 
 
 class MemoryPartition:
-    """A `PartitionStore` over one log of a medium; one lock for everything, since everything is quick."""
+    """A `PartitionStore` over one log of a medium. One lock for all calls, since all are fast."""
 
     def __init__(self, store: "MemoryStore", key: PartitionKey, log: MediumLog, policy: LogPolicy) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class MemoryPartition:
 
     @property
     def failed(self) -> bool:
-        """See `PartitionStore.failed`: memory does not fail."""
+        """See `PartitionStore.failed`: always False."""
         return False
 
     @property
@@ -82,7 +82,7 @@ class MemoryPartition:
             log.apply(log.live.plan(owned, self._policy), sync=sync)
 
     def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
-        """See `PartitionStore.commit_at_once`: memory waits for nothing."""
+        """See `PartitionStore.commit_at_once`: always possible."""
         self.commit(writes, sync=False)
         return True
 
@@ -92,7 +92,7 @@ class MemoryPartition:
             return MemoryLease(self._open_log().live.read(start_offset, end_offset, max_bytes))
 
     def is_hot(self, start_offset: int) -> bool:
-        """See `PartitionStore.is_hot`: memory always is."""
+        """See `PartitionStore.is_hot`: always True."""
         del start_offset
         return True
 
@@ -152,7 +152,7 @@ class MemoryPartition:
                 self._store.forget(self._key)
 
     def abandon(self) -> None:
-        """Stop without a last sync, as a process does that is killed."""
+        """Close without a last sync, as if the process were killed."""
         self._closed = True
 
     def _open_log(self) -> MediumLog:
@@ -162,7 +162,7 @@ class MemoryPartition:
 
 
 class MemoryStore:
-    """A `Store` over a medium, which keeps everything when the store is closed."""
+    """A `Store` over a medium, which keeps the logs when the store is closed."""
 
     def __init__(self, medium: MemoryMedium) -> None:
         if medium.in_use:
@@ -234,7 +234,7 @@ class MemoryStore:
             self.medium.strays.pop(name, None)
 
     def space(self) -> StoreSpace:
-        """See `Store.space`: the amount is unknown."""
+        """See `Store.space`: the sizes are unknown."""
         return StoreSpace("memory://")
 
     def properties(self) -> Mapping[str, str]:
@@ -250,7 +250,7 @@ class MemoryStore:
         """See `Store.outbox`: none."""
 
     def close_idle(self) -> int:
-        """See `Store.close_idle`: there is nothing to give back."""
+        """See `Store.close_idle`: nothing to close."""
         return 0
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class MemoryStore:
             self.medium.in_use = False
 
     def abandon(self) -> None:
-        """Close without syncing anything, as when the process is killed: the medium is left as it is."""
+        """Close without syncing anything, as if the process were killed; the medium is not changed."""
         self._closed = True
         self.medium.in_use = False
         for partition in self._open.values():
@@ -270,7 +270,7 @@ class MemoryStore:
         self._open.clear()
 
     def forget(self, key: PartitionKey) -> None:
-        """Take note that a partition closed itself."""
+        """Remove a partition from the open ones, after it was closed."""
         self._open.pop(key, None)
 
     def _check_open(self) -> None:

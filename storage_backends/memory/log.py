@@ -29,7 +29,7 @@ from odradek.wire.values import mutable
 class MemorySegment:
     """Batches in offset order, and their last offsets beside them for bisection.
 
-    `producers` are the rows of the log's producers when the segment began; None where compaction has made it.
+    `producers` are the rows of the log's producers at the segment's begin; None in a compacted segment.
     """
 
     base_offset: int
@@ -40,7 +40,7 @@ class MemorySegment:
     max_timestamp_ms: int = NO_TIMESTAMP
 
     def fill(self) -> SegmentFill:
-        """How full it is."""
+        """The segment's fill level."""
         return SegmentFill(self.size_bytes, self.batches[0].max_timestamp_ms if self.batches else NO_TIMESTAMP)
 
     def append(self, batch: StoredBatch) -> None:
@@ -51,7 +51,9 @@ class MemorySegment:
         self.max_timestamp_ms = max(self.max_timestamp_ms, batch.max_timestamp_ms)
 
     def cut(self, end_offset: int) -> int:
-        """Drop the batches that end at or above `end_offset`; return the first dropped one's base or `end_offset`."""
+        """Drop the batches that end at or above `end_offset`; return the base offset of the first dropped batch, or
+        `end_offset`.
+        """
         keep = bisect_left(self.last_offsets, end_offset)
         dropped = self.batches[keep:]
         del self.batches[keep:], self.last_offsets[keep:]
@@ -85,7 +87,7 @@ class MemoryDraft:
 
 @mutable
 class MemoryLog:
-    """The whole log. Producer rows stand with the log end after the write that last set them."""
+    """The whole log. Each producer row has the log end after the write that last set it."""
 
     segments: list[MemorySegment] = field(default_factory=lambda: [MemorySegment(0)])
     log_start_offset: int = 0
@@ -100,7 +102,7 @@ class MemoryLog:
         return plan_runs(writes, self.log_end_offset, self.segments[-1].fill(), policy)
 
     def apply(self, runs: Sequence[Run]) -> None:
-        """Do what `plan` said."""
+        """Apply the runs that `plan` returned."""
         for run in runs:
             self._start(run)
             for write in run.writes:
@@ -176,7 +178,7 @@ class MemoryLog:
         return True
 
     def snapshot(self) -> LogSnapshot:
-        """All but the batches."""
+        """Return the log's state without batches."""
         return LogSnapshot(
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,

@@ -1,6 +1,6 @@
-"""What outlives a memory store: the logs and properties, as a disk outlives a process.
+"""The logs and properties of a memory store, which exist longer than the store, as a disk's data longer than a process.
 
-With `power_cuts` the medium also keeps, for each log, what a disk would still have after a power cut: the state at the
+With `power_cuts` the medium also keeps, for each log, the data that a disk may have after a power cut: the state at the
 last synced commit, and the unsynced commits after it in order. The fault wrapper and the simulation use that.
 """
 
@@ -17,14 +17,14 @@ _Survivors = Callable[[int], int]
 
 @mutable
 class MediumLog:
-    """A log as processes see it (`live`), and as a power cut would leave it (`durable` and part of `unsynced`)."""
+    """A log's current state (`live`), and its state after a power cut (`durable` and a prefix of `unsynced`)."""
 
     live: MemoryLog = field(default_factory=MemoryLog)
     durable: MemoryLog | None = None
     unsynced: list[Sequence[Run]] = field(default_factory=list[Sequence[Run]])
 
     def apply(self, runs: Sequence[Run], *, sync: bool) -> None:
-        """Apply one commit, after which everything before is durable too if `sync`."""
+        """Apply one commit; with `sync` it and everything before it is durable."""
         self.live.apply(runs)
         if self.durable is None:
             return
@@ -56,7 +56,7 @@ class MediumLog:
         return True
 
     def cut_power(self, survivors: _Survivors) -> None:
-        """Lose the unsynced commits but for the first `survivors(number of them)`."""
+        """Drop the unsynced commits except the first `survivors(number of unsynced commits)`."""
         assert self.durable is not None
         del self.unsynced[survivors(len(self.unsynced)) :]
         self.sync()
@@ -74,12 +74,12 @@ class MemoryMedium:
     in_use: bool = False
 
     def log(self, key: PartitionKey) -> MediumLog:
-        """Return the log of `key`, making an empty one where there is none."""
+        """Return the log of `key`, creating an empty one if there is none."""
         if key not in self.logs:
             self.logs[key] = MediumLog(durable=MemoryLog() if self.power_cuts else None)
         return self.logs[key]
 
     def cut_power(self, survivors: _Survivors) -> None:
-        """Leave only what a power cut leaves; `survivors(n)` says how many of n unsynced commits reached the disk."""
+        """Drop what a power cut loses; `survivors(n)` returns how many of a log's n unsynced commits are kept."""
         for key in sorted(self.logs):
             self.logs[key].cut_power(survivors)

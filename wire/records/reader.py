@@ -124,7 +124,7 @@ def first_record_at_or_after(
 def max_timestamp_record(
     buf: BytesLike, header: BatchHeader | None = None, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES
 ) -> RecordPosition | None:
-    """Return the first record with the batch's max timestamp (KIP-734), None if the header's max timestamp is too high."""
+    """Return the first record with the batch's max timestamp (KIP-734), None if the header's value is too high."""
     header = header or parse_header(buf)
     for position in read_positions(buf, header, max_bytes=max_bytes):
         if position.timestamp_ms == header.max_timestamp:
