@@ -1,4 +1,4 @@
-"""Byte transports: what a connection needs of a network, and TCP on Trio.
+"""Byte transports: the protocols that a connection uses, and their implementation for TCP on Trio.
 
 The simulation's in-memory network implements the same two protocols and passes the same tests
 (`tests/gateway/test_network.py`).
@@ -6,6 +6,7 @@ The simulation's in-memory network implements the same two protocols and passes 
 
 import errno
 import socket
+import struct
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,10 +17,13 @@ from odradek.gateway.net.descriptors import first_reserved
 Buffer = bytes | bytearray | memoryview
 
 MAX_IOVEC = 512
-"""Parts handed to one sendmsg; Linux refuses more than 1024."""
+"""Maximum number of parts in one sendmsg call; Linux refuses more than 1024."""
 LISTEN_BACKLOG = 1024
 ACCEPTS_IN_A_ROW = 16
-"""How many connections are accepted before other tasks are scheduled."""
+"""The number of connections accepted before other tasks are scheduled."""
+
+_LINGER_0_S = struct.pack("ii", 1, 0)
+"""SO_LINGER of no time: a close resets the connection."""
 
 
 class DescriptorReserveError(OSError):
@@ -27,30 +31,30 @@ class DescriptorReserveError(OSError):
 
 
 class Transport(Protocol):
-    """One connection's bytes, both ways. One task may receive while another sends."""
+    """A two-way byte stream. One task may receive while another sends."""
 
     @property
     def peer(self) -> str:
-        """The other side as `host:port`, for logs."""
+        """The peer's address as `host:port`, for logs."""
         ...
 
     @property
     def peer_host(self) -> str:
-        """The other side's address alone, as DescribeGroups shows it."""
+        """The peer's host alone, as DescribeGroups shows it."""
         ...
 
     @property
     def sent_bytes(self) -> int:
-        """How much the network has taken so far; it grows while a long send makes progress."""
+        """The number of bytes that the network has accepted so far; it grows while a long send makes progress."""
         ...
 
     @property
     def may_have_more(self) -> bool:
-        """Whether `receive_now` may get something; False means that a poller reports when it does."""
+        """False if `receive_now` would find nothing; the poller then reports when there is input."""
         ...
 
     async def receive_into(self, buffer: memoryview) -> int:
-        """Wait for bytes and write them to `buffer`; 0 means that the peer has finished.
+        """Wait for bytes and write them to `buffer`; returns the count, or 0 when the peer has closed its side.
 
         Raises OSError when the connection broke. A cancelled call has received nothing. Not for a transport that is
         registered with a poller.
@@ -58,30 +62,40 @@ class Transport(Protocol):
         ...
 
     def receive_now(self, buffer: memoryview) -> int | None:
-        """Write what has come to `buffer`; None when that is nothing, 0 when the peer has finished.
+        """Write received bytes to `buffer`; returns None if there are none, 0 when the peer has closed its side.
 
         For a transport that is registered with a poller. Raises OSError when the connection broke.
         """
         ...
 
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
-        """Send all parts in order. Raises OSError. After cancellation the connection is unusable: part may be sent."""
+        """Send all parts in order.
+
+        Raises OSError. After cancellation the connection is unusable: some bytes may be sent.
+        """
         ...
 
     def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Send what the network takes at once and return the rest, for `send_parts`; nothing left is an empty sequence.
+        """Send what the network accepts at once; return the rest, for `send_parts`, or an empty sequence.
 
         Raises OSError. Not while another send is under way.
         """
         ...
 
     def close(self) -> None:
-        """Close now; receives and sends under way fail. Idempotent."""
+        """Close now; receives and sends in progress fail. Idempotent.
+
+        The network goes on delivering what it has accepted, also over an interruption.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Close now and reset the peer, which receives nothing that has not reached it yet. Idempotent."""
         ...
 
 
 class Listener(Protocol):
-    """Somewhere that clients connect to."""
+    """A bound address that clients connect to."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -91,7 +105,7 @@ class Listener(Protocol):
     async def accept(self) -> Transport:
         """Wait for the next connection.
 
-        Raises OSError (for example when file descriptors run out), and DescriptorReserveError before they do.
+        Raises OSError (for example when there are no file descriptors left), and DescriptorReserveError before that.
         """
         ...
 
@@ -103,7 +117,7 @@ class Listener(Protocol):
 class TcpTransport:
     """A TCP connection: receives straight into the caller's buffer, sends many parts with one system call.
 
-    It uses the system's socket itself: Trio's costs as much again as the system calls.
+    It uses the operating system's socket itself: Trio's socket costs as much again as the system calls.
     """
 
     __slots__ = (
@@ -125,18 +139,21 @@ class TcpTransport:
         self.number = sock.fileno()
         self._is_new = True
         self._is_more_likely = False
-        self.may_have_more = False  # set by the poller, and
-        self.has_ended = False  # likewise: the peer has closed its side
+        self.may_have_more = False  # also set by the poller
+        self.has_ended = False  # set by the poller: the peer has closed its side
         self.sent_bytes = 0
         self.peer_host, self.peer = _peer_names(sock)
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed on our side; `number` may be another connection's then."""
+        """True if it was closed on our side; `number` may then belong to another connection."""
         return self._sock.fileno() < 0
 
     def receive_now(self, buffer: memoryview) -> int | None:
-        """Receive what is there. A receive that does not fill its buffer has emptied the socket, but for the end."""
+        """Receive without waiting.
+
+        A receive that does not fill its buffer has emptied the socket, except for the end of the stream.
+        """
         if not self.may_have_more:
             return None
         try:
@@ -151,9 +168,9 @@ class TcpTransport:
     async def receive_into(self, buffer: memoryview) -> int:
         """Receive what is there, up to the buffer's length.
 
-        It waits for readability first, since a client that has its replies sends nothing as a rule, and a receive that
-        finds nothing is a wasted system call. Not for the first receive, since clients send at once when they have
-        connected, nor after one that filled its buffer.
+        It waits for readability first, since a client that has received its replies usually sends nothing, and a
+        receive that finds nothing wastes a system call. It does not for the first receive, since clients send at once
+        when they have connected, nor after a receive that filled its buffer.
         """
         try:
             if self._is_new:
@@ -177,7 +194,10 @@ class TcpTransport:
                 await trio.lowlevel.wait_readable(self._sock)
 
     async def send_parts(self, parts: Sequence[Buffer]) -> None:
-        """Send with sendmsg until all is sent. Yields to other tasks only if the peer is slow or it is cancelled."""
+        """Send with sendmsg until all is sent.
+
+        Yields to other tasks only if the peer is slow or the task is cancelled.
+        """
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             for start in range(0, len(parts), MAX_IOVEC):
@@ -206,7 +226,7 @@ class TcpTransport:
             return parts
         self.sent_bytes += sent
         if sent == (len(parts[0]) if len(parts) == 1 else sum(map(len, parts))):
-            return ()  # as nearly always
+            return ()  # the usual case
         return _after(parts, sent)
 
     def _open(self) -> socket.socket:
@@ -220,9 +240,15 @@ class TcpTransport:
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
 
+    def abort(self) -> None:
+        """Close the socket so that the kernel discards what it has not delivered."""
+        if self._sock.fileno() >= 0:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0_S)
+            self.close()
+
 
 def _after(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
-    """What is left of `parts` when `sent` bytes of them have gone out."""
+    """The rest of `parts` after their first `sent` bytes."""
     for index, part in enumerate(parts):
         if sent < len(part):
             return [memoryview(part)[sent:], *parts[index + 1 :]]
@@ -241,8 +267,8 @@ def _peer_names(sock: socket.socket) -> tuple[str, str]:
 class TcpListener:
     """A listening TCP socket.
 
-    As with transports it is the system's own socket: of a hundred consumers that start at once, each waits for the
-    accepts before its own.
+    Like TcpTransport it uses the operating system's socket: of a hundred consumers that connect at once, each waits
+    until those before it are accepted.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -252,7 +278,7 @@ class TcpListener:
         self.address: tuple[str, int] = sock.getsockname()[:2]
 
     async def accept(self) -> Transport:
-        """Accept one connection, skipping those that are closed already. Cancelled, it has accepted none."""
+        """Accept one connection, skipping those that are already closed. A cancelled call has accepted none."""
         while True:
             await self._take_turns()
             listening = self._open()
@@ -274,7 +300,7 @@ class TcpListener:
                 sock.close()
 
     async def _take_turns(self) -> None:
-        """Schedule other tasks now and then, however many clients connect at once."""
+        """Schedule other tasks from time to time, even if many clients connect at once."""
         self._in_a_row += 1
         if self._in_a_row % ACCEPTS_IN_A_ROW:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -300,8 +326,8 @@ class TcpListener:
 
 
 async def listen_tcp(host: str, port: int) -> Sequence[Listener]:
-    """Listen on every address that `host` stands for; an empty host means all interfaces. Raises OSError."""
-    # As bytes, a name is looked up as it is: Python's module for names in other scripts takes a while to import.
+    """Listen on every address that `host` resolves to; an empty host means all interfaces. Raises OSError."""
+    # Given as bytes, a name is resolved without Python's IDNA codec, which takes long to import.
     name = host.encode() if host.isascii() else host
     opened = await trio.open_tcp_listeners(port, host=name or None, backlog=LISTEN_BACKLOG)
     return [TcpListener(socket.socket(fileno=listener.socket.detach())) for listener in opened]

@@ -1,6 +1,6 @@
-"""One connection to another node: frames out, frames in, each response to the oldest request that waits.
+"""One connection to another node: sends requests, and matches each response to the oldest waiting request.
 
-It is used until it is lost, and never again then.
+A lost connection is not used again.
 """
 
 from collections import deque
@@ -31,7 +31,10 @@ class _Waiting(NamedTuple):
 
 
 class PeerConnection:
-    """A connection to node `node_id` over `transport`. `on_lost` is called once, when it is of no use any more."""
+    """A connection to node `node_id` over `transport`.
+
+    `on_lost` is called once, when the connection can no longer be used.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class PeerConnection:
         nursery.start_soon(self._until_lost, self._send)
 
     def begin(self, request: Message, version: int) -> Completion[Message]:
-        """Send a request. What it returns fails with the PeerCallError that ended the connection.
+        """Send a request. The completion fails with the PeerCallError that ended the connection.
 
         Raises UnsupportedVersionError for a version that the message does not have; nothing is sent then.
         """
@@ -76,7 +79,7 @@ class PeerConnection:
         return response
 
     def _write(self, frame: bytes) -> None:
-        """Give the network what it takes at once, and the rest to the sending task."""
+        """Send what the network accepts at once, and leave the rest to the sending task."""
         if self._is_sending:
             self._unsent.append(frame)
             return
@@ -136,11 +139,18 @@ class PeerConnection:
         return PeerDisconnectedError(self.node_id, f"connection to {self._transport.peer} lost: {error}")
 
     def lose(self, error: PeerCallError) -> None:
-        """Close the connection, and fail all calls in flight with `error`. Idempotent."""
+        """Close the connection, and fail all calls in flight with `error`. Idempotent.
+
+        A request that has not arrived by then never does: the caller may repeat it over another connection, and where
+        the repeated one was refused, the first must not be carried out after it.
+        """
         if self._lost is not None:
             return
         self._lost = error
-        self._transport.close()
+        if self._waiting:
+            self._transport.abort()
+        else:
+            self._transport.close()
         self._to_send.wake()
         self._unsent.clear()
         waiting, self._waiting = self._waiting, deque[_Waiting]()

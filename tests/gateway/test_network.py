@@ -229,6 +229,31 @@ async def test_close_may_be_called_again(network):
         here.close()
 
 
+async def test_abort_resets_the_peer_which_never_receives_what_had_not_reached_it(network):
+    async with connected(network) as (here, there):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_fails_to_send, here, bytes(64_000_000))
+            await trio.testing.wait_all_tasks_blocked()
+            sent = here.sent_bytes
+            here.abort()
+        here.abort()
+        await _fails_to_send(here, b"more")
+        received = await _received_until_reset(there)
+        arrives_at_once = isinstance(network, Memory) and network.network.faults == NetworkFaults()
+        assert received == sent if arrives_at_once else received < sent
+
+
+async def _received_until_reset(transport: Transport) -> int:
+    received, buffer = 0, memoryview(bytearray(1 << 20))
+    while True:
+        try:
+            got = await transport.receive_into(buffer)
+        except OSError:
+            return received
+        assert got, "the connection ended in order"
+        received += got
+
+
 async def test_sending_to_a_peer_that_closed_raises_sooner_or_later(network):
     async with connected(network) as (here, there):
         there.close()

@@ -101,7 +101,7 @@ class MemoryTransport:
         if doomed_at is not None:
             await self._send(data[:doomed_at])
             self._network.record(self.host, f"reset of {self.peer} after {doomed_at} of {len(data)} bytes")
-            self._break()
+            self._break(_reset_by_peer)
         else:
             await self._send(data)
 
@@ -158,9 +158,9 @@ class MemoryTransport:
         self._incoming.notify()
         self._outgoing.notify()
 
-    def _break(self) -> None:
-        """Reset the connection: this side at once, the other when it has read what was delivered."""
-        self.fail(_reset_by_peer)
+    def _break(self, error: Callable[[], OSError]) -> None:
+        """Reset the connection: this side at once with `error`, the other when it has read what was delivered."""
+        self.fail(error)
         self._outgoing.end(End.RESET, self._network.delay_s(self.host, self.peer_host))
 
     def close(self) -> None:
@@ -170,6 +170,12 @@ class MemoryTransport:
         how = End.RESET if self._incoming.unread_bytes else End.FINISHED
         self.fail(_closed_here)
         self._outgoing.end(how, self._network.delay_s(self.host, self.peer_host))
+
+    def abort(self) -> None:
+        """See `Transport.abort`."""
+        if self._error is None:
+            self._outgoing.discard()
+            self._break(_closed_here)
 
     def lose_power(self) -> None:
         """End this side without a packet to the peer, as when its machine loses power."""

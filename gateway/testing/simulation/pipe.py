@@ -86,6 +86,12 @@ class Pipe:
         """Say that nothing more will come."""
         self._put(how, delay_s)
 
+    def discard(self) -> None:
+        """Drop what has not arrived. While the network lets nothing through, that is all that was not read."""
+        while self._chunks and (self._blocked() or self._chunks[-1][0] > trio.current_time()):
+            _, what = self._chunks.pop()
+            self.unread_bytes -= 0 if isinstance(what, End) else len(what)
+
     def _put(self, what: memoryview | End, delay_s: float) -> None:
         self._last_arrival = max(self._last_arrival, trio.current_time() + delay_s)
         self._chunks.append((self._last_arrival, what))

@@ -1,4 +1,4 @@
-"""Calls to another node: pipelined on one connection, made again with back-off, each failure by its name."""
+"""Calls to another node: pipelined on one connection, reconnected with back-off, one error for each kind of failure."""
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -141,6 +141,20 @@ def test_a_call_that_is_out_of_time_ends_the_connection_and_the_next_makes_anoth
         assert len(stage.server.connections) == 2
 
     on_stage(play, ignore)
+
+
+def test_a_call_that_is_out_of_time_does_not_arrive_after_the_next_one():
+    async def play(stage: Stage) -> None:
+        assert await stage.call() == 1
+        stage.world.network.partition("here", "server")
+        with pytest.raises(PeerTimedOutError):
+            await stage.call(timeout_ms=300)
+        stage.world.network.heal()
+        assert await stage.call() == 1
+        await trio.sleep(60)
+        assert [each.number for each in stage.server.requests] == [1, 1]
+
+    on_stage(play)
 
 
 def test_a_late_call_takes_those_behind_it_with_it():

@@ -219,6 +219,8 @@ def run_campaign(runs: Iterable[Run], jobs: int) -> Report:
     with Stop() as stop:
         for outcome in outcomes(takewhile(lambda _: not stop.is_set, runs), jobs):
             report.add(outcome)
+            if outcome.failure is not None:
+                print(f"VIOLATION {outcome.run.command}: {outcome.failure}", file=sys.stderr, flush=True)
             if outcome.failure is not None or time.monotonic() - said_s >= PROGRESS_S:
                 said_s = time.monotonic()
                 print(report.progress(), file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ class Invariant(StrEnum):
     ONE_LEADER = "an epoch has one leader"
     LEADS_ONCE = "a node that has led an epoch and restarted does not lead it again"
     VOTES_ONCE = "a voter votes for one candidate in an epoch"
-    COMPLETE = "a new leader has all that is committed"
+    COMPLETE = "a new leader has all that was committed in earlier epochs"
     MATCHING = "logs that agree in the epoch of a record agree up to it"
     PREFIX = "all nodes know the same committed records"
     FORWARD = "a high watermark never goes back"
@@ -41,6 +41,8 @@ class Oracle:
         self.committed: list[Entry] = []
         self.acknowledged: dict[int, Entry] = {}
         self._majority = voters // 2 + 1
+        self._ends = {0: 0}
+        """The end of what is committed, by the epoch of the leader that committed it."""
         self._leaders: dict[int, tuple[int, int]] = {}
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._written: dict[tuple[int, int], Entry] = {}
@@ -56,12 +58,17 @@ class Oracle:
         now, before = (node.id, node.incarnation), self._leaders.get(core.epoch)
         if before is None:
             self._leaders[core.epoch] = now
-            if node.log.entries[: len(self.committed)] != self.committed:
-                raise Violation(Invariant.COMPLETE, f"node {node.id} leads epoch {core.epoch} without all of it")
+            self._is_complete(node)
         elif before[0] != now[0]:
             raise Violation(Invariant.ONE_LEADER, f"epoch {core.epoch} is led by {before[0]} and by {now[0]}")
         elif before != now:
             raise Violation(Invariant.LEADS_ONCE, f"node {node.id} leads epoch {core.epoch} again")
+
+    def _is_complete(self, node: "Node") -> None:
+        """A slow candidate may become the leader of its epoch after the leader of a later one has committed records."""
+        end = max(end for epoch, end in self._ends.items() if epoch < node.core.epoch)
+        if node.log.entries[:end] != self.committed[:end]:
+            raise Violation(Invariant.COMPLETE, f"node {node.id} leads epoch {node.core.epoch} without all below {end}")
 
     def _advances(self, node: "Node", nodes: "list[Node]") -> None:
         high_watermark = node.core.high_watermark
@@ -78,6 +85,7 @@ class Oracle:
             holders = [each for each, records in disks if offset < len(records) and records[offset] == entry]
             self.held(node, offset, holders)
             self.committed.append(entry)
+            self._ends[node.core.epoch] = len(self.committed)
         if len(known) < high_watermark - start:
             raise Violation(Invariant.PREFIX, f"node {node.id} has not what it takes for committed")
 

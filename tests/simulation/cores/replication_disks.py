@@ -43,22 +43,25 @@ class DiskReader:
 
 
 class Held:
-    """How many of the committed batches a disk has. What was compared is not again, unless it was cut since."""
+    """How many of the committed batches a disk has. A batch is compared once, unless the disk was cut below it."""
 
     def __init__(self, log: MediumLog) -> None:
         self.log = log
         self.forget()
 
     def forget(self) -> None:
-        """Compare all once more."""
-        self._segments = SeenSegments(self.log)
+        """Compare all batches again at the next call of `has`."""
         self._batches = self._segment = self._place = 0
 
     def was_cut(self) -> None:
-        """The disk was cut somewhere."""
-        place, batches = self._segments.see()
-        if self._segment >= place:
-            self._segment, self._place, self._batches = place, 0, batches
+        """The newest batches of the disk were removed: those that are left and were compared are the same as before."""
+        left = self._batches
+        self.forget()
+        for index, segment in enumerate(self.log.live.segments):
+            self._segment, self._place = index, min(left - self._batches, len(segment.batches))
+            self._batches += self._place
+            if self._batches == left:
+                break
 
     def has(self, committed: list[Batch]) -> bool:
         segments = self.log.live.segments

@@ -261,25 +261,33 @@ class Node:
         self.later(LAG_MS * 500, self.watch_lag)
 
     def propose(self, role: Leader, proposal: IsrProposal) -> None:
-        """Ask until there is an answer; requests and answers may get lost, and be late."""
+        """Send it until it is answered; requests and answers may be lost, or late.
 
-        def ask() -> None:
-            answer = self.world.controller.alter_partition(self.id, proposal)
-            self.world.send(0, self.id, lambda: alive(lambda: answered(answer)))
+        Before a request is repeated the connection is reset: the earlier one does not arrive any more, nor is its
+        answer received. Otherwise a refused proposal could be accepted afterwards, from the copy that was late.
+        """
+        sent = 0
+
+        def ask(number: int) -> None:
+            if number == sent:
+                answer = self.world.controller.alter_partition(self.id, proposal)
+                self.world.send(0, self.id, lambda: alive(lambda: answered(number, answer)))
 
         def alive(call: Callable[[], None], incarnation: int = self.incarnation) -> None:
             if self.incarnation == incarnation:
                 call()
 
-        def answered(answer: IsrDecision | ErrorCode) -> None:
-            if self.role is role:
+        def answered(number: int, answer: IsrDecision | ErrorCode) -> None:
+            if self.role is role and number == sent:
                 self.world.tally["proposals answered"] += 1
                 role.answered(proposal, answer)
                 self.moved()
 
         def again() -> None:
+            nonlocal sent
             if self.role is role and role.in_sync.proposal is proposal:
-                self.world.send(self.id, 0, ask)
+                sent += 1
+                self.world.send(self.id, 0, partial(ask, sent))
                 self.later(200_000, again)
 
         again()

@@ -10,6 +10,8 @@ import campaign
 import pytest
 import quorum_mutants
 
+FOUND = [("quorum-3", 400001), ("voters-3", 400037), ("replication", 400004), ("replication", 400057)]
+"""Seeds by which campaigns have found errors: those of a leader that is slow, of a proposal repeated, of a disk cut."""
 COMMAND = [sys.executable, str(Path(campaign.__file__))]
 
 
@@ -32,6 +34,11 @@ def test_a_violation_is_named_with_what_repeats_it(
     assert campaign.main(again[2].split()) == 1
     repeated = capsys.readouterr().out
     assert re.findall("^VIOLATION.*", repeated, re.MULTILINE) == re.findall("^VIOLATION.*", said, re.MULTILINE)[:1]
+
+
+@pytest.mark.parametrize(("kind", "seed"), FOUND)
+def test_what_a_campaign_has_found_holds(kind: str, seed: int) -> None:
+    assert campaign.carry_out(campaign.Run(kind, seed, 60)).failure is None
 
 
 def test_an_error_of_a_core_counts_as_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:

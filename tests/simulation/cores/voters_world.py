@@ -37,6 +37,7 @@ class ChangingOracle(Oracle):
         super().__init__(0)
         assert isinstance(first[1], VoterSet)
         self.committed.append(first)
+        self._ends[0] = 1
         self.sets = [VotersAt(0, first[1])]
         self.lost: dict[ReplicaKey, list[Entry]] = {}
         """What replicas had on disks that were lost. They may have acknowledged it; they never vote again."""
