@@ -1,1 +1,1 @@
-"""`python -m benchmarks`: Odradek and a real Kafka under the same load, in turns, as ratios. See docs/benchmarks.md."""
+"""`python -m benchmarks`: compares Odradek with a real Kafka under the same loads, as ratios (docs/benchmarks.md)."""

@@ -1,4 +1,4 @@
-"""The command: runs the cases, prints the table, and leaves the raw figures in a file when asked."""
+"""The command: runs the cases, prints the table, and writes the raw figures to a file with `--json`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from benchmarks.runner import CaseResult, run_case, run_rounds, warm_up
 from benchmarks.table import Row, as_json, rows_of, show
 
 BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES, *offsets.CASES)
-"""What is measured while neither side serves yet."""
+"""Cases measured before the sides' brokers start."""
 LOADS: tuple[Case, ...] = (
     *produce.CASES,
     *consume.CASES,
@@ -50,7 +50,7 @@ LOADS: tuple[Case, ...] = (
     *restore.CASES,
 )
 CLUSTERS: tuple[Case, ...] = cluster.CASES
-"""What runs three nodes a side; in rounds of its own, since the single brokers of the others would be in the way."""
+"""Cases with three nodes a side, in rounds of their own, so that the single brokers of other cases do not run."""
 AFTER: tuple[Case, ...] = (footprint.MEMORY, *spark_source.CASES, *mirror.CASES, *archive.CASES, *sql_stores.CASES)
 
 FULL = Effort(rounds=5, duration_s=2.0, scale=1.0, budget_s=360)
@@ -58,7 +58,7 @@ QUICK = Effort(rounds=1, duration_s=1.0, scale=0.25, quick=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run; exit code 1 when a figure is missing that should be there."""
+    """Run the cases; returns exit code 1 if a figure could not be measured."""
     options = _options(argv)
     chosen = [case for case in (*BEFORE, *LOADS, *AFTER, *CLUSTERS) if _is_chosen(case, options.only)]
     if not chosen:
@@ -87,13 +87,13 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description="Odradek and a real Kafka, in turns.")
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="may be repeated; * is a wildcard")
-    parser.add_argument("--rounds", type=int, help="exactly so many (default: up to 5, within 6 minutes)")
-    parser.add_argument("--json", metavar="FILE", help="write all figures there")
-    parser.add_argument("--dir", help="where the brokers keep their data (default: the system's temporary directory)")
+    parser.add_argument("--rounds", type=int, help="the number of rounds (default: up to 5, within 6 minutes)")
+    parser.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    parser.add_argument("--dir", help="the directory for the brokers' data (default: the system's temporary directory)")
     parser.add_argument(
         "--against", metavar="COMMAND", help="the odradek command of another version, to compare with instead of Kafka"
     )
-    parser.add_argument("--list", action="store_true", help="name the benchmarks and end")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks and exit")
     return parser.parse_args(argv)
 
 
@@ -109,7 +109,7 @@ def _effort(options: argparse.Namespace) -> Effort:
 
 
 def _progress(started: float) -> Callable[[str], None]:
-    """What is going on, on stderr: one line that changes on a terminal, lines elsewhere."""
+    """Returns the function that reports progress on stderr: on a terminal in one line that changes, else in lines."""
     ending = "\x1b[K\r" if sys.stderr.isatty() else "\n"
 
     def say(text: str) -> None:
@@ -125,7 +125,7 @@ def _run(
     say: Callable[[str], None],
     clock: Callable[[], float],
 ) -> int:
-    """Fill `results`, and return how many rounds there were; Ctrl-C leaves what was measured until then."""
+    """Fill `results`, and return the number of rounds. Ctrl-C ends the run, and keeps what was measured before."""
     loads = [result for result in results if result.case in LOADS]
     rounds = 0
     try:
@@ -150,7 +150,7 @@ def _clusters(
     say: Callable[[str], None],
     clock: Callable[[], float],
 ) -> int:
-    """Measure clusters in rounds, when no single broker runs any more; how many rounds there were."""
+    """Stop the single brokers, and measure the clusters in rounds; returns the number of rounds."""
     clusters = [result for result in results if result.case in CLUSTERS]
     if not clusters:
         return 0
@@ -167,7 +167,7 @@ def _once(
     effort: Effort,
     say: Callable[[str], None],
 ) -> None:
-    """What does not take part in the rounds."""
+    """Measure cases outside of the rounds."""
     for result in results:
         if result.case in cases:
             for number in range(1 if effort.quick else result.case.rounds):

@@ -1,4 +1,4 @@
-"""A topic read by Spark and archived as a table, from either side."""
+"""A topic read by Spark and archived as a table, from both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BATCHES = 16_667
 
 
 def archive(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Thousand records of 1 KiB a second, of `format("kafka")` with the settings of jobs, and of the archive job."""
+    """1,000 records of 1 KiB a second: of `format("kafka")` with the settings of jobs, and of the archive job."""
     broker = side.broker
     fill = {"bootstrap": broker.bootstrap, "records": BATCH_RECORDS, "size_bytes": SIZE_BYTES}
     with broker.topic(1, mode) as warm_up, broker.topic(1, mode) as topic:

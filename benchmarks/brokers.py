@@ -1,7 +1,7 @@
 """The two sides: `odradek serve` and a real Kafka on the local JVM, each a subprocess with its data in a directory.
 
-A side starts when it is first used and stays for the whole run. Both have their defaults but for what `BOTH` says, and
-Kafka the heap and the collector that its own start script gives it.
+A side's broker starts at its first use and runs until the end. Both have their default settings except for `BOTH`;
+Kafka has the heap and the garbage collector of its own start script.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 60
 KAFKA_JVM = ["-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 WITH_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
-"""The environment of the processes that are measured: Python keeps compiled modules, as an installation has them."""
+"""The environment of measured processes: Python writes bytecode files, as an installation has them."""
 BOTH = {"group.initial.rebalance.delay.ms": "0"}
-"""A join is measured without the three seconds that an empty group waits for more members."""
+"""Without the three seconds that an empty group waits for more members at its first join."""
 EARLIER = "earlier"
-"""The name of another version of Odradek, where it takes Kafka's place."""
+"""The name of another version of Odradek that is measured instead of Kafka."""
 _CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 _numbers = iter(range(1_000_000))
 
 
 class RunningBroker:
-    """A broker that answers. `start_s` is how long it took from the start of its process to its first Metadata."""
+    """A broker that serves. `start_s` is the time from the start of its process to its first Metadata answer."""
 
     def __init__(self, name: str, bootstrap: str, command: list[str], log: Path) -> None:
         self.name = name
@@ -65,13 +65,13 @@ class RunningBroker:
         self.start_s = time.perf_counter() - started
 
     def restart(self) -> None:
-        """End it as an operator does, and start it again on the same data. Raises NotMeasuredError."""
+        """Stop it with SIGTERM, and start it again on the same data. Raises NotMeasuredError."""
         self._daemon.terminate()
         self._start()
 
     @property
     def pid(self) -> int:
-        """The broker's process."""
+        """The broker's process id."""
         return self._daemon.process.pid
 
     def _await_metadata(self, deadline: float) -> None:
@@ -84,18 +84,18 @@ class RunningBroker:
             threading.Event().wait(0.005)
 
     def cpu_seconds(self) -> float:
-        """CPU seconds that the broker has used so far. Raises NotMeasuredError when it is gone."""
+        """CPU seconds that the broker has used so far. Raises NotMeasuredError if it has ended."""
         self.check_alive()
         return cpu_seconds(self.pid)
 
     def check_alive(self) -> None:
-        """Raises NotMeasuredError, with the end of its log, when the broker has ended."""
+        """Raise NotMeasuredError, with the end of its log, if the broker has ended."""
         if self._daemon.process.poll() is not None:
             raise NotMeasuredError(f"{self.name} died: {self._daemon.tail(3)}")
 
     @contextmanager
     def topic(self, partitions: int, mode: Mode) -> Iterator[str]:
-        """A fresh topic for the block, deleted at its end. Raises NotMeasuredError."""
+        """A new topic for the block, deleted at its end. Raises NotMeasuredError."""
         self.check_alive()
         name = f"bench-{os.getpid()}-{next(_numbers)}"
         self._create(name, partitions, mode)
@@ -133,13 +133,13 @@ class RunningBroker:
                 raise NotMeasuredError(f"{self.name}: cannot {what} a topic: {error}") from error
 
     def stop(self) -> None:
-        """Kill it; its data goes with the directory of the run."""
+        """Kill it; its data are removed with the directory of the run."""
         self._admin = None
         self._daemon.kill()
 
 
 class Side:
-    """One of the two; `start(home, settings)` gives a fresh broker with its data there. Raises NotMeasuredError."""
+    """One side of the comparison. `start(home, settings)` starts a broker with its data in `home`."""
 
     def __init__(self, name: str, start: Callable[[Path, Mapping[str, str]], RunningBroker], root: Path) -> None:
         self.name = name
@@ -152,7 +152,7 @@ class Side:
 
     @property
     def broker(self) -> RunningBroker:
-        """The one that serves the whole run. Raises NotMeasuredError: the same reason every time."""
+        """The broker for the whole run, started at first use. If it cannot start, each call raises NotMeasuredError."""
         if self._failure is not None:
             raise NotMeasuredError(self._failure)
         if self._broker is None:
@@ -164,17 +164,17 @@ class Side:
         return self._broker
 
     def fresh(self, settings: Mapping[str, str] | None = None) -> RunningBroker:
-        """Another one with an empty directory, and settings; the caller stops it. Raises NotMeasuredError."""
+        """Another broker with an empty directory and these settings; the caller stops it. Raises NotMeasuredError."""
         return self._start(self.home(), settings or {})
 
     def home(self) -> Path:
-        """A fresh directory."""
+        """A new, empty directory."""
         home = self._root / f"{self.name.lower()}-{next(_numbers)}"
         home.mkdir()
         return home
 
     def cluster(self, start: Callable[[str], Nodes]) -> Nodes:
-        """The cluster that serves the whole run, started by `start(name)`. Raises NotMeasuredError as `broker` does."""
+        """The cluster for the whole run, started by `start(name)`. Raises NotMeasuredError as `broker` does."""
         if self._cluster_failure is not None:
             raise NotMeasuredError(self._cluster_failure)
         if self._cluster is None:
@@ -186,7 +186,7 @@ class Side:
         return self._cluster
 
     def stop(self) -> None:
-        """Stop what serves the run."""
+        """Stop the broker and the cluster of the run."""
         if self._broker is not None:
             self._broker.stop()
         if self._cluster is not None:
@@ -196,21 +196,21 @@ class Side:
 def both_sides(root: Path, against: str | None = None) -> dict[str, Side]:
     """Odradek and Kafka, not started yet, with their data below `root`.
 
-    `against` is the `odradek` command of another version, which then takes Kafka's place.
+    `against` is the `odradek` command of another version, to be measured instead of Kafka.
     """
     start_theirs = start_kafka if against is None else partial(start_command, [against], EARLIER)
     return {ODRADEK: Side(ODRADEK, start_odradek, root), KAFKA: Side(KAFKA, start_theirs, root)}
 
 
 def start_odradek(home: Path, settings: Mapping[str, str]) -> RunningBroker:
-    """`odradek serve` as a user starts it, over LMDB. Raises NotMeasuredError."""
+    """Start `odradek serve` with its defaults, over LMDB. Raises NotMeasuredError."""
     return start_command([sys.executable, "-m", "odradek"], ODRADEK, home, settings)
 
 
 def start_command(command: list[str], name: str, home: Path, settings: Mapping[str, str]) -> RunningBroker:
-    """`serve` of an `odradek` command, over LMDB or what `odradek.storage` says. Raises NotMeasuredError.
+    """Start `serve` of an `odradek` command, over LMDB unless `odradek.storage` is set. Raises NotMeasuredError.
 
-    `{home}` in a setting is the broker's own directory.
+    `{home}` in a setting is replaced by the broker's directory.
     """
     bootstrap = f"127.0.0.1:{free_port()}"
     where = ["--listen", bootstrap]
@@ -222,7 +222,7 @@ def start_command(command: list[str], name: str, home: Path, settings: Mapping[s
 
 
 def start_kafka(home: Path, more: Mapping[str, str]) -> RunningBroker:
-    """Kafka, KRaft, one node. Formatting its directory is not part of the start. Raises NotMeasuredError."""
+    """Start Kafka, with KRaft and one node; `start_s` does not include the formatting. Raises NotMeasuredError."""
     libs = jars_folder() / "kafka"
     try:
         java = java_command()
@@ -245,7 +245,7 @@ def start_kafka(home: Path, more: Mapping[str, str]) -> RunningBroker:
 
 
 def _names_a_broker(host: str, port: int) -> bool:
-    """Whether Metadata version 1 about no topics is answered, and with at least one broker."""
+    """True if a Metadata request (version 1, no topics) is answered with at least one broker."""
     request = struct.pack(">hhihi", 3, 1, 1, -1, 0)
     try:
         with socket.create_connection((host, port), timeout=2) as connection:

@@ -1,4 +1,4 @@
-"""What a benchmark is: a load, how both sides are set up for it, and the figures that come out."""
+"""The types of a benchmark: cases, with their figures and the modes and effort that they are measured with."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 ODRADEK, KAFKA = "Odradek", "Kafka"
 CPU = "cpu"
-"""The figure that every load gives besides its own: the broker's CPU seconds per unit of work."""
+"""A figure that most cases have besides their own: the broker's CPU seconds per unit of work."""
 
 
 class NotMeasuredError(Exception):
-    """A figure could not be had; the message says why."""
+    """A figure could not be measured; the message contains the reason."""
 
 
 class Mode(Enum):
-    """When a produce is acknowledged. Both sides get the same topic setting, `flush.messages`."""
+    """When a Produce request is acknowledged. Both sides have the same setting of the topic, `flush.messages`."""
 
     PAGE_CACHE = "page cache"  # Kafka's default
     FSYNC = "fsync"  # Odradek's default; Kafka with flush.messages=1
@@ -29,12 +29,12 @@ class Mode(Enum):
 
 FLUSH_MESSAGES = {Mode.PAGE_CACHE: "9223372036854775807", Mode.FSYNC: "1"}
 AS_SHIPPED = "as shipped"
-"""Odradek with fsync over Kafka's page cache: each with its own default."""
+"""Odradek with fsync, Kafka with the page cache: each with its default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a measurement. `key` is its name in what `Case.measure` returns."""
+    """One number of a measurement. `key` is its key in the result of `Case.measure`."""
 
     key: str
     unit: str
@@ -43,9 +43,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much work to put in. `duration_s` is for loads that run for a time, `scale` for those that count records.
+    """The size of a run. `duration_s` is for loads that run for a time, `scale` for loads of a number of records.
 
-    `budget_s`: no round but the first is begun that would end later.
+    After the first round, no round is begun that would end after `budget_s`.
     """
 
     rounds: int
@@ -57,11 +57,11 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row, or several when it has several figures or modes.
+    """A benchmark: one row of the table for each figure and mode.
 
-    `measure(side, mode, effort)` loads one side once and returns figures by key, perhaps with CPU. It raises
-    NotMeasuredError. `sides` are those it makes sense for, `absent` says why not for the other. `rounds` is how often
-    a case is measured that does not take part in the rounds of the others.
+    `measure(side, mode, effort)` runs the load once on one side, and returns figures by key, some with CPU. It raises
+    NotMeasuredError. `sides` are those that are measured; `absent` is the reason why the other is not. `rounds` is the
+    number of measurements of a case that is not in `LOADS` or `CLUSTERS`.
     """
 
     name: str
@@ -76,5 +76,5 @@ class Case:
     rounds: int = 1
 
     def modes_for(self, effort: Effort) -> tuple[Mode, ...]:
-        """The modes that this effort has time for."""
+        """The modes to measure with this effort."""
         return self.quick_modes if effort.quick and self.quick_modes is not None else self.modes

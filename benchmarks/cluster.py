@@ -1,6 +1,6 @@
-"""Three nodes against three nodes: replicated produce, latency, a killed leader, what an idle cluster costs.
+"""Clusters of three nodes: replicated produce, latency, failover after a kill, CPU and memory of an idle cluster.
 
-Each side is three nodes on this machine, controllers and brokers at once, with the same properties
+Each side is three nodes on this machine, each controller and broker, with the same properties
 (`compat_tests.clusters`), three replicas and `min.insync.replicas=2`; Kafka's JVMs have a heap of 1 GB each. The CPU is
 that of all nodes. The last case compares `odradek serve --brokers 2` with one broker.
 """
@@ -48,7 +48,7 @@ def nodes_of(side: Side) -> Nodes:
 
 
 def _started(name: str) -> Nodes:
-    """Start them, and give the JVMs' compilers something to compile."""
+    """Start the nodes, and produce for 2 s, so that the JVMs compile their code."""
     nodes = _program(name)
     with _topic(nodes.bootstrap, 12, Mode.PAGE_CACHE) as topic:
         arguments = {"bootstrap": nodes.bootstrap, "topic": topic, "partitions": 12}
@@ -93,7 +93,7 @@ def end_to_end(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 def fail_over(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
     """Seconds from `kill -9` of a partition's leader to the first produce with acks=all that is acknowledged.
 
-    The broker's session (`broker.session.timeout.ms`, 9 s on both sides) is in it.
+    This includes the broker's session timeout (`broker.session.timeout.ms`, 9 s on both sides).
     """
     del effort
     nodes = nodes_of(side)
@@ -114,7 +114,7 @@ def fail_over(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 
 def idle(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Share of a core, and MB, of three nodes that have just started and have no clients."""
+    """CPU in % of a core, and anonymous memory in MB, of three nodes that have just started and have no clients."""
     del mode
     nodes = _program(side.name)
     try:
@@ -129,10 +129,10 @@ def idle(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 
 def two_brokers(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Small synchronous requests a second of `serve --brokers 2`, how many times one broker's that is, and the CPU.
+    """Small synchronous requests a second of `serve --brokers 2`, as a multiple of one broker's, and the CPU.
 
-    Where the load takes its part of the same cores, that says little about the brokers. `capacity` is what their
-    processor time says: how many times more requests two brokers could serve with a core each than one with a core.
+    The load uses the same cores as the brokers, so the rate says little about them. `capacity` is computed from their
+    CPU time: the requests that two brokers with a core each could serve, as a multiple of one broker's with a core.
     """
     one = _synchronous(side, 1, mode, effort)
     two = _synchronous(side, 2, mode, effort)
@@ -158,7 +158,7 @@ def _synchronous(side: Side, brokers: int, mode: Mode, effort: Effort) -> Mappin
 
 @contextmanager
 def _serving(side: Side, brokers: int) -> Iterator[tuple[str, list[int]]]:
-    """`odradek serve`, alone or with `--brokers`: its bootstrap servers, and the processes of its brokers."""
+    """Run `odradek serve`, with `--brokers` for several; yields bootstrap servers and the brokers' process ids."""
     home = side.home()
     first = free_ports_in_a_row(brokers * 2)[0]
     bootstrap = ",".join([f"127.0.0.1:{first + number}" for number in range(brokers)])
@@ -175,7 +175,7 @@ def _serving(side: Side, brokers: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def _children(pid: int) -> list[int]:
-    """Its child processes, whichever of its threads started them."""
+    """The child processes of all threads of a process."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return [int(each) for thread in threads for each in (thread / "children").read_text().split()]
 
@@ -190,7 +190,7 @@ def _pids(nodes: Nodes) -> list[int]:
 
 @contextmanager
 def _topic(bootstrap: str, partitions: int, mode: Mode, *, on: int = 0) -> Iterator[str]:
-    """A fresh topic with the default replicas; or with one replica each, in turns `on` so many brokers."""
+    """A new topic with three replicas; with `on`, one replica of each partition, in turn on the first `on` brokers."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -228,7 +228,7 @@ def _described(address: str, topic: str | None) -> MetadataResponse | None:
 
 
 def _brokers(bootstrap: str) -> int:
-    """How many brokers all of these addresses know, the fewest."""
+    """The number of brokers in the Metadata of each of these addresses, the lowest one."""
     found = [_described(address, None) for address in bootstrap.split(",")]
     return min([0 if answer is None else len(answer.brokers) for answer in found])
 

@@ -2,8 +2,9 @@
 
     python -m benchmarks.cluster_partitions [--partitions 10000] [--topics 100] [--json FILE]
 
-Odradek alone: three nodes as processes on this machine (`odradek.cluster`), every partition with three replicas. Each
-step is timed until all three nodes tell of all partitions what it leads to; the CPU seconds are those of the nodes.
+Measures only Odradek: three nodes as processes on this machine (`odradek.cluster`), every partition with three
+replicas. A step ends when the Metadata of all three nodes shows its result for all partitions; the CPU seconds are
+those of the nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _STALL = re.compile(r"longest_ms=(\d+)")
 
 
 class Run:
-    """One cluster, and what was measured of it, by name."""
+    """One cluster, and the figures measured with it, by name."""
 
     def __init__(self, cluster: TestCluster, topics: int, partitions: int) -> None:
         self.figures: dict[str, float] = {}
@@ -47,7 +48,7 @@ class Run:
         self._total = self._each * topics
 
     def all(self) -> None:
-        """Every step, in order."""
+        """Run every step, in order."""
         self._note_memory("empty")
         self._idle("idle without partitions")
         with self._timed("create, answered"):
@@ -65,7 +66,7 @@ class Run:
         self._note_memory("at the end")
 
     def _create(self) -> None:
-        """Ten topics a request: Kafka refuses more than 10,000 partitions and topics at once."""
+        """Create the topics, ten a request: Kafka refuses more than 10,000 partitions and topics in one."""
         for first in range(0, self._topics, TOPICS_A_REQUEST):
             numbers = range(first, min(first + TOPICS_A_REQUEST, self._topics))
             topics = [
@@ -85,8 +86,8 @@ class Run:
             while not any(self._produces(at, *partition) for at in left):
                 time.sleep(0.05)
         with self._timed("kill -9 of a broker, until all partitions have another leader"):
-            gone = self._cluster.ids[0]
-            self._await(lambda leaders, isr: leaders == self._total, at=left, not_led_by=gone)
+            killed = self._cluster.ids[0]
+            self._await(lambda leaders, isr: leaders == self._total, at=left, not_led_by=killed)
         with self._timed("start of the killed broker, until all replicas are in sync"):
             node = self._cluster.node(self._cluster.ids[0])
             node.start()
@@ -114,11 +115,11 @@ class Run:
         deadline = time.monotonic() + WITHIN_S
         for broker_id in at or self._cluster.ids:
             while not done(*self._counts(broker_id, not_led_by)):
-                assert time.monotonic() < deadline, f"broker {broker_id} tells {self._counts(broker_id, not_led_by)}"
+                assert time.monotonic() < deadline, f"broker {broker_id} reports {self._counts(broker_id, not_led_by)}"
                 time.sleep(LOOK_EVERY_S)
 
     def _counts(self, broker_id: int, not_led_by: int | None) -> tuple[int, int]:
-        """How many partitions have a leader, and how many replicas are in sync, as one broker tells."""
+        """The number of partitions with a leader and of replicas in sync, in one broker's Metadata."""
         answer = self._metadata(broker_id)
         parts = [part for topic in answer.topics for part in topic.partitions] if answer else []
         led = [part for part in parts if part.leader_id >= 0 and part.leader_id != not_led_by]
@@ -152,7 +153,7 @@ class Run:
         return {pid: cpu_seconds(pid) for pid in self._pids()}
 
     def _cpu_since(self, before: dict[int, float]) -> float:
-        """The CPU seconds of the processes that there are now; of one that was started meanwhile all of them."""
+        """The CPU seconds since `before` of the running processes; for one started since then, all of its seconds."""
         return sum([now - before.get(pid, 0) for pid, now in self._cpu().items()])
 
     def _note_memory(self, when: str) -> None:
@@ -164,7 +165,7 @@ class Run:
         print(f"{value:10.2f} {unit:28} {name}", flush=True)
 
     def stalls(self) -> None:
-        """The longest turn of an event loop that the nodes' logs tell of."""
+        """Record the longest turn of each node's event loop, from its log."""
         for broker_id in self._cluster.ids:
             text = self._cluster.node(broker_id).log_path.read_text(errors="replace")
             longest = max([int(found) for found in _STALL.findall(text)], default=0)
@@ -172,12 +173,12 @@ class Run:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run, and print each figure as it comes."""
+    """Run all steps, and print each figure when it is measured."""
     parser = argparse.ArgumentParser("python -m benchmarks.cluster_partitions", description=__doc__.splitlines()[0])
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--topics", type=int, default=100)
-    parser.add_argument("--json", metavar="FILE", help="write all figures there")
-    parser.add_argument("--dir", help="where the brokers keep their data (default: the system's temporary directory)")
+    parser.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    parser.add_argument("--dir", help="the directory for the brokers' data (default: the system's temporary directory)")
     options = parser.parse_args(argv)
     machine = description()
     print("\n".join(f"{name}: {value}" for name, value in machine.items()), flush=True)

@@ -1,6 +1,6 @@
-"""Cold in-process: a fresh interpreter imports the package, starts a broker and has its first record acknowledged.
+"""Cold start in a process: a new interpreter imports the package, starts a broker and gets a record acknowledged.
 
-The target is 150 ms on an idle machine; it is reported here and asserted nowhere.
+The target is 150 ms on an idle machine; the figure is only reported, not asserted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ with broker(sys.argv[1]) as running:
 
 
 def cold(side: Side, mode: Mode, effort: Effort, *, storage: str) -> Mapping[str, float]:
-    """Milliseconds inside the interpreter, and the whole process with the interpreter's own start and the drain."""
+    """Milliseconds in the interpreter, and of the whole process, with the start of the interpreter and the shutdown."""
     del side, mode, effort
     from benchmarks.loads.raw import produce_frame
 
@@ -53,7 +53,7 @@ def cold(side: Side, mode: Mode, effort: Effort, *, storage: str) -> Mapping[str
 
 
 def acknowledged_ms(output: str) -> float:
-    """The time to the first acknowledgement, when the answer is one. Raises NotMeasuredError."""
+    """The milliseconds to the first acknowledgement. Raises NotMeasuredError if the answer is an error."""
     times, _, answer = output.rpartition(" ")
     reply = bytes.fromhex(answer)
     error_at = 4 + 4 + 1 + 1 + (1 + len("cold")) + 1 + 4

@@ -1,4 +1,4 @@
-"""Consume 1 KB records as fast as it goes, out of a topic that was filled before the clock starts."""
+"""Consume 1 KB records as fast as possible, from a topic that is filled before the measurement."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def librdkafka(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 
 def java(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """MB a second by kafka-consumer-perf-test's own count, and the broker's CPU seconds per MB."""
+    """MB a second as measured by kafka-consumer-perf-test, and the broker's CPU seconds per MB."""
     broker = side.broker
     with broker.topic(1, mode) as topic:
         records = _fill(broker, topic, effort)

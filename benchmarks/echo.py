@@ -1,8 +1,8 @@
-"""The floor: what a server in Python costs that only echoes. `python -m benchmarks.echo [--seconds N]`.
+"""The lower bound: the CPU of a server in Python that only echoes. `python -m benchmarks.echo [--seconds N]`.
 
-Two servers, one on bare epoll and one on bare Trio with a task for each connection, under the two loads that small
-requests put on the broker: a few connections that ask as fast as they are answered, and ten thousand that speak at the
-rate of a thousand idle groups. Prints one line for each; the broker's figures for the same loads are `sync-16x100b` and
+Two servers, one on bare epoll and one on bare Trio with a task for each connection, under two loads of small requests:
+a few connections that send the next request at each answer, and ten thousand that together send as many requests as a
+thousand idle groups. Prints one line for each; the broker's figures for the same loads are `sync-16x100b` and
 `idle-groups`.
 """
 
@@ -24,20 +24,20 @@ from benchmarks.proc import cpu_seconds
 
 HOST = "127.0.0.1"
 REQUEST, ANSWER = bytes(80), bytes(16)
-"""As long as a heartbeat and its answer."""
+"""As many bytes as a heartbeat and its answer."""
 FEW, MANY = 16, 10_000
 _BACKLOG = 1024
 
 
-def _listen(told: Connection) -> socket.socket:
+def _listen(parent: Connection) -> socket.socket:
     sock = socket.create_server((HOST, 0), backlog=_BACKLOG)
-    told.send(sock.getsockname()[1])
+    parent.send(sock.getsockname()[1])
     return sock
 
 
-def serve_on_epoll(told: Connection) -> None:
-    """Echo until killed, in one loop over epoll."""
-    listener, poll, buffer = _listen(told), select.epoll(), memoryview(bytearray(4096))
+def serve_on_epoll(parent: Connection) -> None:
+    """Echo until killed, in one loop over epoll; sends the port to `parent`."""
+    listener, poll, buffer = _listen(parent), select.epoll(), memoryview(bytearray(4096))
     connections: dict[int, socket.socket] = {}
     poll.register(listener, select.EPOLLIN)
     while True:
@@ -53,9 +53,9 @@ def serve_on_epoll(told: Connection) -> None:
                 connections.pop(number).close()
 
 
-def serve_on_trio(told: Connection) -> None:
-    """Echo until killed, with a task for each connection that waits for its socket."""
-    trio.run(_serve_on_trio, _listen(told))
+def serve_on_trio(parent: Connection) -> None:
+    """Echo until killed, with a task for each connection that waits for its socket; sends the port to `parent`."""
+    trio.run(_serve_on_trio, _listen(parent))
 
 
 async def _serve_on_trio(listener: socket.socket) -> None:
@@ -77,7 +77,7 @@ async def _echo(connection: socket.socket) -> None:
 
 
 def ask_at_once(clients: list[socket.socket], seconds: float) -> int:
-    """Each asks again as soon as it is answered; how many answers came."""
+    """Send a request on each connection whenever the previous one is answered; returns the number of answers."""
     by_number, poll = {client.fileno(): client for client in clients}, select.epoll()
     for client in clients:
         poll.register(client, select.EPOLLIN)
@@ -92,15 +92,15 @@ def ask_at_once(clients: list[socket.socket], seconds: float) -> int:
 
 
 def ask_evenly(clients: list[socket.socket], seconds: float) -> int:
-    """One after the other at the rate of idle groups; how many answers came."""
+    """Send requests on one connection after the other, at the rate of idle groups; returns the number of answers."""
     by_number, poll = {client.fileno(): client for client in clients}, select.epoll()
     for client in clients:
         poll.register(client, select.EPOLLIN)
-    asked, answers, began = 0, 0, time.perf_counter()
+    sent, answers, began = 0, 0, time.perf_counter()
     while (now := time.perf_counter()) < began + seconds:
-        while asked < (now - began) * HEARTBEATS_A_SECOND:
-            clients[asked % len(clients)].send(REQUEST)
-            asked += 1
+        while sent < (now - began) * HEARTBEATS_A_SECOND:
+            clients[sent % len(clients)].send(REQUEST)
+            sent += 1
         for number, _ in poll.poll(0.0002):
             by_number[number].recv(len(ANSWER))
             answers += 1
@@ -110,7 +110,7 @@ def ask_evenly(clients: list[socket.socket], seconds: float) -> int:
 def measure(
     serve: Callable[[Connection], None], ask: Callable[[list[socket.socket], float], int], count: int, seconds: float
 ) -> str:
-    """One line: answers a second, and the server's CPU for each."""
+    """The result as one line: answers a second, and the server's CPU for each."""
     spawned = get_context("spawn")
     ours, theirs = spawned.Pipe()
     server = spawned.Process(target=serve, args=(theirs,), daemon=True)
@@ -134,7 +134,7 @@ def measure(
 def main(arguments: list[str]) -> None:
     """Measure both servers under both loads."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=4, help="for each line")
+    parser.add_argument("--seconds", type=float, default=4, help="duration of each measurement")
     seconds = parser.parse_args(arguments).seconds
     for name, serve in (("epoll", serve_on_epoll), ("Trio", serve_on_trio)):
         for title, ask, count in (

@@ -1,4 +1,4 @@
-"""What a broker costs to have: its start, and its memory when the work is done."""
+"""A broker's start time, and its memory after the other cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.proc import memory_mb
 def start_up(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
     """Seconds from the start of the process, on an empty directory, to the first Metadata answer with a broker.
 
-    One start before is not measured: it compiles the modules that have changed, and reads the files from the disk.
+    A first start is not measured, since it compiles changed modules and reads the files from the disk.
     """
     del mode, effort
     side.fresh().stop()
@@ -22,7 +22,7 @@ def start_up(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 
 def memory(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """The memory of the broker that served all the other cases of this run."""
+    """The memory of the broker that has served the other cases of this run."""
     del mode, effort
     broker = side.broker
     broker.check_alive()

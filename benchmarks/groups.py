@@ -1,4 +1,4 @@
-"""Consumer groups: what a thousand idle ones cost, and how long a hundred members take to join one."""
+"""Consumer groups: the CPU of a thousand idle ones, and the time that a hundred members take to join one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from benchmarks.cases import CPU, Case, Effort, Figure, Mode, NotMeasuredError
 from benchmarks.loads import Load, run_load
 
 HEARTBEATS_A_SECOND = 1_000 * 10 / 3
-"""1,000 groups of 10 members, each at the clients' default of one every 3 s; a quick run has fewer, quicker members."""
+"""1,000 groups of 10 members, each with the clients' default of one every 3 s.
+
+A quick run has fewer members with a shorter interval.
+"""
 MEMBERS = 10
 JOINERS = 100
 TOO_LATE = 0.05
@@ -19,7 +22,7 @@ _numbers = itertools.count()
 
 
 def idle(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Percent of one core while all members heartbeat; the broker's CPU seconds per 1,000 heartbeats."""
+    """CPU in % of a core while all members send heartbeats; the broker's CPU seconds per 1,000 heartbeats."""
     del mode
     broker = side.broker
     groups = 100 if effort.quick else 1_000

@@ -1,4 +1,4 @@
-"""Kafka's own perf tools, on a JVM with its optimising compiler, and what they print."""
+"""Runs Kafka's own perf tools, on a JVM with its optimising compiler, and parses their output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WARM_UP_SHARE = 0.3
 
 
 def producer_perf(bootstrap: str, topic: str, records: int, size_bytes: int, timeout_s: float = 60) -> float:
-    """Records a second after the warm-up, acks=all, otherwise the client's defaults. Raises NotMeasuredError."""
+    """Records a second after the warm-up, with acks=all and the client's other defaults. Raises NotMeasuredError."""
     arguments = ["--topic", topic, "--num-records", str(records), "--record-size", str(size_bytes)]
     arguments += ["--throughput", "-1", "--warmup-records", str(int(records * _WARM_UP_SHARE))]
     arguments += ["--command-property", f"bootstrap.servers={bootstrap}", "acks=all"]
@@ -21,7 +21,7 @@ def producer_perf(bootstrap: str, topic: str, records: int, size_bytes: int, tim
 
 
 def consumer_perf(bootstrap: str, topic: str, records: int, group: str, timeout_s: float = 60) -> float:
-    """Records a second while fetching; joining the group is left out. Raises NotMeasuredError."""
+    """Records a second while fetching, without the time to join the group. Raises NotMeasuredError."""
     arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records), "--group", group]
     seen, rate = parse_consumer(_run("org.apache.kafka.tools.ConsumerPerformance", arguments, timeout_s))
     if seen < records:
@@ -30,7 +30,7 @@ def consumer_perf(bootstrap: str, topic: str, records: int, group: str, timeout_
 
 
 def parse_producer(output: str) -> float:
-    """Records a second of the last summary: the steady state, when there was a warm-up. Raises NotMeasuredError."""
+    """Records a second of the last summary, that of the steady state after a warm-up. Raises NotMeasuredError."""
     rates = [float(found[2]) for line in output.splitlines() if (found := _PRODUCED.match(line))]
     if not rates:
         raise NotMeasuredError(f"kafka-producer-perf-test printed no summary: {output.strip()[-200:]}")
@@ -38,7 +38,7 @@ def parse_producer(output: str) -> float:
 
 
 def parse_consumer(output: str) -> tuple[int, float]:
-    """How many records were seen, and how many a second of fetching, by the names in the header.
+    """The number of records, and records a second of fetching, from the columns that the header names.
 
     Raises NotMeasuredError.
     """

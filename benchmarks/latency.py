@@ -1,4 +1,4 @@
-"""How long things take: from producer to consumer at a steady rate, and for a small producer beside large ones."""
+"""Latency: from producer to consumer at a steady rate, and of a small producer while others send large batches."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def end_to_end(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 
 def beside_large(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Milliseconds for one 100 B record while two producers send batches of 1 MB as fast as they are taken.
+    """Milliseconds for one 100 B record while two producers send batches of 1 MB as fast as they are acknowledged.
 
-    `flood` is the MB a second that those two got through.
+    `flood` is the rate of those two, in MB a second.
     """
     broker = side.broker
     with broker.topic(LARGE_PRODUCERS, mode) as large, broker.topic(1, mode) as small:

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""A description of the machine and the versions that were measured."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from compat_tests.real_kafka import UnavailableError, jars_folder, java_command
 
 READY_BYTES = 800_000_000
-"""About what one round of the largest load writes."""
+"""Approximately the bytes that one round of the largest load writes."""
 _READY_WRITE_BYTES = 4 * 1024 * 1024
 PACKAGES = ("odradek", "trio", "lmdb", "confluent-kafka")
 
 
 def description() -> dict[str, str]:
-    """The machine and the versions, and how busy it was before we began."""
+    """The machine, the versions, and the machine's load before the run."""
     found = {
         "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory_gb():.0f} GB, {platform.system()} "
         f"{platform.release()}",
@@ -61,11 +61,11 @@ def _java() -> str:
 
 
 def ready_memory(folder: Path) -> None:
-    """Write a file as large as a round's log, and remove it: the memory of the page cache is there afterwards.
+    """Write a file as large as a round's log, and remove it, so that the machine has memory for the page cache.
 
-    The host of a virtual machine takes back what the machine has not used for some seconds, in blocks of 2 MB, and
-    gives it again at the first touch, which takes ten times as long as to fill it. Without this the side that is
-    measured first pays for it, and the other one gets the memory that the first has just given back.
+    The host of a virtual machine takes memory back that the machine has not used for some seconds, in blocks of 2 MB,
+    and returns it at the first access, which takes ten times as long as filling it. Otherwise the side measured first
+    would be slowed by this, and the other side would use the memory that the first has just released.
     """
     filler, name = bytes(_READY_WRITE_BYTES), folder / "ready"
     with name.open("wb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""Appends with a thousand partitions, next to ten: requests a second must not fall with the number of logs."""
+"""Appends to a thousand partitions and to ten: requests a second must not fall with the number of partitions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from benchmarks.loads import Load
 FEW, MANY = 10, 1_000
 CONNECTIONS = 10
 SLICES = 8
-"""Both are measured in turns, for the two rates are compared: a machine's moods last longer than that."""
+"""Both are measured in alternating slices, shorter than most slowdowns of a machine, since their rates are compared."""
 
 
 def appends(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Requests a second over 1,000 partitions, how rate and CPU compare with 10, and CPU seconds per 1,000 requests."""
+    """Requests a second over 1,000 partitions, rate and CPU relative to 10, and CPU seconds per 1,000 requests."""
     broker = side.broker
     with _ready(broker, FEW, mode, effort) as few, _ready(broker, MANY, mode, effort) as many:
         spent = {few: 0.0, many: 0.0}
@@ -32,7 +32,7 @@ def appends(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 @contextmanager
 def _ready(broker: RunningBroker, partitions: int, mode: Mode, effort: Effort) -> Iterator[Load]:
-    """A load over so many partitions, each of which has had a first request."""
+    """A load over `partitions` partitions, each of which has received a first request."""
     with broker.topic(partitions, mode) as topic:
         arguments = {"bootstrap": broker.bootstrap, "topic": topic, "partitions": partitions, "size_bytes": 100}
         times = {"duration_s": 2 * effort.duration_s, "slices": SLICES}

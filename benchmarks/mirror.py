@@ -1,7 +1,7 @@
 """A topic copied to a second broker: `odradek mirror` between two Odradeks, MirrorMaker 2 between two Kafkas.
 
-The rate is that of the copying itself: from the first look at which the target has records to the one at which it has
-all, so that neither the JVM's start nor Connect's counts.
+The rate is measured from the first poll that finds records in the target to the one that finds all, so that it does not
+include the start of the JVM and of Connect.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SETTINGS = {
 
 
 def mirror(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """MB a second while it copies. Raises NotMeasuredError."""
+    """MB a second while copying. Raises NotMeasuredError."""
     source, target = side.broker, side.fresh()
     try:
         with source.topic(PARTITIONS, mode) as topic:
@@ -108,7 +108,7 @@ def _running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
 
 
 def _watch(process: subprocess.Popen[bytes], target: RunningBroker, topic: str, count: int) -> tuple[float, int]:
-    """Seconds and records between the first look with records and the one with all of them."""
+    """Seconds and records between the first poll that finds records and the one that finds all of them."""
     deadline = time.perf_counter() + WITHIN_S
     began_s, began = 0.0, 0
     with WireClient(Connection(target.bootstrap)) as client:
@@ -126,7 +126,7 @@ def _watch(process: subprocess.Popen[bytes], target: RunningBroker, topic: str, 
                 raise NotMeasuredError(f"the mirror copied {copied} of {count} records in {WITHIN_S} s")
             time.sleep(LOOK_S)
     if began >= count:
-        raise NotMeasuredError("it was copied between two looks")
+        raise NotMeasuredError("everything was copied between two polls")
     return time.perf_counter() - began_s, count - began
 
 
@@ -134,7 +134,7 @@ def _records_in(client: WireClient, topic: str) -> int:
     try:
         return sum(client.list_offsets([TopicPartition(topic, index) for index in range(PARTITIONS)], LATEST).values())
     except PipelineError:
-        return 0  # the topic is not there yet
+        return 0  # the topic does not exist yet
 
 
 CASES = (

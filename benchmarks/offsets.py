@@ -1,4 +1,4 @@
-"""A million committed offsets: what is left of them on disk, and how soon a restarted broker knows them again."""
+"""A million committed offsets: their size on disk after compaction, and the time that a restarted broker loads them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ COMMITS, PARTITIONS = 1_000_000, 1_000
 TOPIC = "__consumer_offsets"
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
-    # The least that Kafka takes, a hundredth of what is written. By default the segment that is written to, which is
-    # never compacted, is larger than all of it.
+    # Kafka's minimum, a hundredth of what is written. With the default, everything would be in the active segment,
+    # which is never compacted.
     "offsets.topic.segment.bytes": "1048576",
     "log.cleaner.backoff.ms": "500",
 }
@@ -25,7 +25,7 @@ SETTLED_S, SETTLES_WITHIN_S = 5, 60
 
 
 def offsets(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Commits a second, MB on disk once the cleaner has done, and seconds from a restart to the first right answer."""
+    """Commits a second, MB on disk after compaction, and seconds from a restart to the first correct answer."""
     del mode
     commits = COMMITS // 10 if effort.quick else COMMITS
     broker = side.fresh(SETTINGS)
@@ -58,7 +58,7 @@ def offsets(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 
 def _settled_bytes(home: Path) -> int:
-    """What the topic takes on disk once that has not changed for a while, or at the limit."""
+    """The size of the topic on disk after it has not changed for `SETTLED_S`, or after `SETTLES_WITHIN_S`."""
     began = changed_at = time.perf_counter()
     size = _disk_bytes(home)
     while time.perf_counter() - changed_at < SETTLED_S and time.perf_counter() - began < SETTLES_WITHIN_S:
@@ -70,7 +70,7 @@ def _settled_bytes(home: Path) -> int:
 
 
 def _disk_bytes(home: Path) -> int:
-    """Blocks of all files below a directory that has the topic's name; those that go meanwhile count nothing."""
+    """The blocks of all files whose path contains the topic's name, in bytes; files deleted meanwhile do not count."""
     total = 0
     for path in home.rglob("*"):
         if TOPIC in str(path.relative_to(home)):

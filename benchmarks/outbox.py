@@ -1,8 +1,8 @@
-"""The outbox over a PostgreSQL of its own: `python -m benchmarks.outbox [--seconds N] [--sync]`.
+"""The outbox over a separate PostgreSQL: `python -m benchmarks.outbox [--seconds N] [--sync]`.
 
-Prints how long it takes from COMMIT to the consumer that polls, at a steady rate, and how many transactions a second
-append, from one connection and from several. With `--sync` PostgreSQL syncs each commit to the disk, as it does by
-default; without, what is left is what the outbox itself costs.
+Prints the latency from COMMIT to a polling consumer at a steady rate, and the transactions a second that append, from
+one connection and from several. With `--sync`, PostgreSQL syncs each commit to the disk, as it does by default; without
+it, the figures show the cost of the outbox itself.
 """
 
 import argparse
@@ -28,17 +28,17 @@ CONNECTIONS = (1, 8)
 
 
 def create_topic(bootstrap: str) -> None:
-    """Create the topic; the client goes with the function, before the broker does."""
+    """Create the topic, with a client that is closed on return, before the broker stops."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     [created] = admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values()
     created.result()
 
 
 def latencies_ms(bootstrap: str, conninfo: str, seconds: float) -> list[float]:
-    """From the return of COMMIT to that of the poll, for one record a transaction at `RATE` a second."""
+    """Milliseconds from the return of COMMIT to that of the poll, for one record a transaction at `RATE` a second."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "latency", "fetch.wait.max.ms": 500})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    consumer.consume(1, timeout=1)  # it is connected
+    consumer.consume(1, timeout=1)  # connects
     committed_s: list[float] = []
     count = int(RATE * seconds)
 
@@ -65,7 +65,7 @@ def latencies_ms(bootstrap: str, conninfo: str, seconds: float) -> list[float]:
 
 
 def appended(conninfo: str, connections: int, seconds: float) -> float:
-    """Transactions of one record a second, over so many connections, to partitions that keys choose."""
+    """Transactions a second, each with one record with a key, over `connections` connections."""
     deadline_s = time.perf_counter() + seconds
     counts = [0] * connections
 
@@ -97,7 +97,7 @@ def _all(threads: list[threading.Thread]) -> None:
 
 
 def measure(server: Postgres, folder: Path, seconds: float, say: Callable[[str], object]) -> None:
-    """Everything."""
+    """Run all measurements, and pass each result to `say`."""
     url = server.create_database()
     conninfo = make_url(url).set(drivername="postgresql").render_as_string()
     broker = Broker(folder / "data", folder, storage=url)
@@ -115,10 +115,10 @@ def measure(server: Postgres, folder: Path, seconds: float, say: Callable[[str],
 
 
 def main() -> None:
-    """Run it."""
+    """Start PostgreSQL and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each measurement")
-    parser.add_argument("--sync", action="store_true", help="PostgreSQL's own default of fsync")
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement")
+    parser.add_argument("--sync", action="store_true", help="sync each commit, PostgreSQL's default")
     options = parser.parse_args()
     found = programs()
     if found is None:

@@ -1,4 +1,4 @@
-"""A process's CPU time and memory, from /proc. The broker's alone: load generators are processes of their own."""
+"""CPU time and memory of a process, from /proc. Load generators are separate processes, so they are not included."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-_USER_FIELD, _SYSTEM_FIELD = 11, 12  # after the command's closing parenthesis; proc(5) counts them 14 and 15
+_USER_FIELD, _SYSTEM_FIELD = 11, 12  # counted after the command's closing parenthesis; fields 14 and 15 in proc(5)
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all its threads so far, living and ended. Resolution: 10 ms."""
+    """User and system time of all its threads, running and ended, so far. Resolution: 10 ms."""
     return parse_stat(Path(f"/proc/{pid}/stat").read_text()) / _TICKS_A_SECOND
 
 
 def parse_stat(text: str) -> int:
-    """utime + stime of a `stat` line, in ticks; the command in it may hold spaces and parentheses."""
+    """utime + stime of a `stat` line, in ticks; the command in it may contain spaces and parentheses."""
     fields = text.rpartition(")")[2].split()
     return int(fields[_USER_FIELD]) + int(fields[_SYSTEM_FIELD])
 
@@ -26,7 +26,7 @@ def memory_mb(pid: int) -> dict[str, float]:
 
 
 def parse_smaps_rollup(text: str) -> dict[str, float]:
-    """The three sums of a `smaps_rollup`, which are in kibibytes, as MB."""
+    """The three sums of a `smaps_rollup`, converted from kibibytes to MB."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         name, _, rest = line.partition(":")

@@ -1,4 +1,4 @@
-"""Produce as fast as it goes: 1 KB, 100 B, and over 16 partitions, with librdkafka and with the Java client."""
+"""Produce as fast as possible: 1 KB, 100 B, and over 16 partitions, with librdkafka and with the Java client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.machine import ready_memory
 
 MB_A_SECOND = (Figure("rate", "MB/s"),)
 _JAVA_BYTES = {Mode.PAGE_CACHE: 80_000_000, Mode.FSYNC: 10_000_000}
-"""What a Java producer sends in one round. With fsync Kafka takes one small batch at a time."""
+"""The bytes that a Java producer sends in one round. Less with fsync, where Kafka syncs each of its small batches."""
 _JAVA_MAX_RECORDS = 300_000
 
 
@@ -37,7 +37,7 @@ def librdkafka(side: Side, mode: Mode, effort: Effort, *, size_bytes: int, parti
 
 
 def java(side: Side, mode: Mode, effort: Effort, *, size_bytes: int, partitions: int = 1) -> Mapping[str, float]:
-    """MB a second by kafka-producer-perf-test's own count, and the broker's CPU seconds per MB."""
+    """MB a second as measured by kafka-producer-perf-test, and the broker's CPU seconds per MB."""
     broker = side.broker
     ready_memory(broker.home)
     records = min(_JAVA_MAX_RECORDS, int(_JAVA_BYTES[mode] * effort.scale / size_bytes))

@@ -1,4 +1,4 @@
-"""A table becomes a topic, beside what a plain librdkafka producer does with records of the same size."""
+"""A table restored to a topic, compared with a plain librdkafka producer with records of the same size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 600
 
 
 def restore(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """MB a second of the job, without Spark's start, and its share of a producer's rate measured just before."""
+    """MB a second of the job, without Spark's start, and as a share of a producer's rate measured just before."""
     produced = librdkafka(side, mode, effort, size_bytes=SIZE_BYTES, partitions=PARTITIONS)["rate"]
     broker = side.broker
     with broker.topic(PARTITIONS, mode) as warm_up, broker.topic(PARTITIONS, mode) as topic:

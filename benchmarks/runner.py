@@ -1,4 +1,4 @@
-"""Runs cases in rounds, the sides in turn, and keeps every figure or the reason why there is none."""
+"""Runs cases in rounds, the sides in turn, and stores every figure, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Key = tuple[Mode, str]
 
 @dataclass(slots=True)
 class CaseResult:
-    """All measurements of one case, by mode and side, one a round. `failures` say why a series ended."""
+    """All measurements of one case by mode and side, one for each round. `failures` has the reasons of failed ones."""
 
     case: Case
     samples: dict[Key, list[Mapping[str, float]]] = field(default_factory=dict)
     failures: dict[Key, str] = field(default_factory=dict)
 
     def values(self, mode: Mode, side: str, figure: str) -> list[float]:
-        """One figure, round by round."""
+        """The values of one figure, one for each round."""
         return [sample[figure] for sample in self.samples.get((mode, side), []) if figure in sample]
 
 
 def run_case(
     result: CaseResult, number: int, sides: Mapping[str, Side], effort: Effort, say: Callable[[str], None]
 ) -> None:
-    """Measure one round of a case; a side that has failed is left out of that mode from then on.
+    """Measure one round of a case. A side that fails in a mode is not measured in that mode again.
 
-    The order of the sides turns round every time, so that neither always comes after the other.
+    The order of the sides alternates from round to round.
     """
     case = result.case
     for mode in case.modes_for(effort):
@@ -45,10 +45,10 @@ def run_rounds(
     say: Callable[[str], None],
     clock: Callable[[], float],
 ) -> int:
-    """Measure all cases, round after round, and return how many rounds there were.
+    """Measure all cases, round after round, and return the number of rounds.
 
-    After the first, a round is begun only if `clock` (seconds since the run began) leaves it as much time as the last
-    one took.
+    `clock` returns the seconds since the run began. After the first round, another one is begun only if there is as
+    much time left of the budget as the last one took.
     """
     for number in range(effort.rounds):
         began = clock()
@@ -73,7 +73,7 @@ def _measure(result: CaseResult, mode: Mode, side: Side, effort: Effort) -> None
 
 
 def warm_up(sides: Mapping[str, Side], effort: Effort, say: Callable[[str], None]) -> None:
-    """Start both sides and give the JVM's compiler something to compile; the figures are thrown away."""
+    """Start both sides, and run two short loads, so that the JVM compiles its code; the figures are discarded."""
     from benchmarks.produce import librdkafka
     from benchmarks.small_requests import synchronous
 

@@ -1,4 +1,4 @@
-"""Many small synchronous producers: one record a request, the next when the last is acknowledged."""
+"""Many small synchronous producers: one record a request, and the next request after the acknowledgement."""
 
 from __future__ import annotations
 

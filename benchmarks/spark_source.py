@@ -1,6 +1,6 @@
 """Spark reads 1 KiB records: from the data directory, `format("odradek")`, and over the wire, `format("kafka")`.
 
-Only Odradek takes part: what it has on disk is read in both ways, in turn.
+Only Odradek is measured: its data are read in both ways, in turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WITHIN_S = 900
 
 
 def read(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """Records a second from the segments, and how many times as fast that is as the wire, untuned and tuned."""
+    """Records a second from the segments, and as a multiple of the rates over the wire, untuned and tuned."""
     broker = side.broker
     with broker.topic(PARTITIONS, mode) as topic:
         run_load(

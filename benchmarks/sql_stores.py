@@ -1,6 +1,5 @@
-"""Odradek over SQLite and over PostgreSQL: to Kafka as shipped, and to Odradek over LMDB, all but Kafka durable.
-
-PostgreSQL is a server of its own with its durable default, on this machine and over TCP.
+"""Odradek over SQLite and PostgreSQL, with sync, compared with Odradek over LMDB, also with sync, and Kafka as shipped.
+PostgreSQL is a separate server with its default, durable settings, on this machine, connected by TCP.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 def over(store: str, measure: Measure, side: Side, _mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """What `measure` gives over the store, and `of_lmdb`, the rate divided by that over LMDB just before."""
+    """The figures of `measure` over the store, and `of_lmdb`, the rate divided by LMDB's measured just before."""
     if side.name != ODRADEK:
         return measure(side, Mode.PAGE_CACHE, effort)
     lmdb = measure(side, Mode.FSYNC, effort)
     with _broker(store, side) as broker:
-        measure(_Fixed(broker), Mode.FSYNC, effort)  # the first topic pays for imports and new files
+        measure(_Fixed(broker), Mode.FSYNC, effort)  # not counted: the first topic includes imports and new files
         found = measure(_Fixed(broker), Mode.FSYNC, effort)
     return {**found, "of_lmdb": found["rate"] / lmdb["rate"]}
 
@@ -51,7 +50,7 @@ def _broker(store: str, side: Side) -> Iterator[RunningBroker]:
 
 @contextmanager
 def _url(store: str) -> Iterator[str]:
-    """`{home}` is the broker's own directory."""
+    """The URL of the store; the broker replaces `{home}` by its directory."""
     if store == "sqlite":
         yield "sqlite://{home}/store.db"
         return

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 
 SAME_WITHIN = 0.05
-"""Ratios this near to one are called the same."""
+"""Ratios within this distance of 1 count as the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Several measurements of one thing."""
+    """Median and range of several measurements of one figure."""
 
     median: float
     low: float
@@ -21,29 +21,29 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread | None:
-        """Summarise; None when there is nothing to summarise."""
+        """The spread of these values; None if there are none."""
         if not values:
             return None
         return cls(median(values), min(values), max(values), len(values))
 
 
 def paired_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Ours over theirs, round by round, so that what slowed a whole round down cancels out.
+    """Ours divided by theirs, round by round, so that a slowdown of a whole round cancels out.
 
-    A round in which one side measured zero (less than the clock can tell) has no ratio.
+    Rounds in which one side measured zero (less than the clock's resolution) are left out.
     """
     return [a / b for a, b in zip(ours, theirs, strict=False) if a > 0 and b > 0]
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of the ordered values lie: the nearest rank. Raises ValueError on none."""
+    """The nearest-rank percentile: `share` (0 to 1) of the ordered values are below it. Raises ValueError if empty."""
     if not ordered:
         raise ValueError("no values")
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def verdict(ratio: float, *, higher_is_better: bool) -> str:
-    """`better`, `same` or `worse`, for the first of the two that were compared."""
+    """`better`, `same` or `worse`: whether ours, the dividend of the ratio, is better than theirs."""
     if abs(ratio - 1) <= SAME_WITHIN:
         return "same"
     return "better" if (ratio > 1) is higher_is_better else "worse"

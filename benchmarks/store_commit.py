@@ -1,6 +1,6 @@
-"""What the LMDB store's commits cost: `python -m benchmarks.store_commit [--directory DIR] [--seconds N]`.
+"""Time and CPU of the LMDB store's commits: `python -m benchmarks.store_commit [--directory DIR] [--seconds N]`.
 
-Prints one line per measurement. The directory should be on the disk that matters: syncs are what is measured.
+Prints one line per measurement. Choose a directory on the disk of interest: syncs take most of the time.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _WRITERS = 16
 
 
 class Writer:
-    """Appends batches of one size to one partition, for ever."""
+    """Appends batches of one size to one partition."""
 
     def __init__(self, log: PartitionStore, size_bytes: int) -> None:
         self.log = log
@@ -32,7 +32,7 @@ class Writer:
         self.data = make_batch(0, payload=b"x" * size_bytes).data
 
     def commit(self, batches: int = 1, *, sync: bool = True) -> None:
-        """One commit."""
+        """Append `batches` in one commit."""
         first, self.offset = self.offset, self.offset + batches
         made = [StoredBatch(offset, offset, offset, self.data) for offset in range(first, self.offset)]
         self.log.commit([LogWrite(made, producers={1: b"s" * 60})], sync=sync)
@@ -48,7 +48,7 @@ def report(name: str, count: float, seconds: float, cpu_seconds: float, unit: st
 
 
 def measure(name: str, seconds: float, action: Callable[[], int]) -> None:
-    """Call `action` for about that long; it returns how much it did."""
+    """Call `action`, which returns the number of operations it did, for about `seconds`, and report the rate."""
     count, start, cpu = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - start < seconds:
         count += action()
@@ -56,12 +56,12 @@ def measure(name: str, seconds: float, action: Callable[[], int]) -> None:
 
 
 def open_logs(store: Store, topic: str, count: int, policy: LogPolicy) -> list[PartitionStore]:
-    """Open that many partitions."""
+    """Open `count` partitions of a topic."""
     return [store.open(PartitionKey(topic, _ID, index), policy) for index in range(count)]
 
 
 def commits(store: Store, seconds: float) -> None:
-    """One partition: sizes, with and without syncs."""
+    """Measure commits to one partition: several sizes, with and without sync."""
     for size_bytes in (100, 16_384, 1_000_000):
         for durable in (True, False):
             (log,) = open_logs(store, f"one-{size_bytes}-{durable}", 1, LogPolicy(durable=durable))
@@ -74,7 +74,7 @@ def commits(store: Store, seconds: float) -> None:
 
 
 def parallel(store: Store, seconds: float) -> None:
-    """Sixteen partitions, one after the other and side by side."""
+    """Measure commits to sixteen partitions, one after the other and in parallel."""
     writers = [Writer(log, 16_384) for log in open_logs(store, "many", _WRITERS, LogPolicy())]
 
     def in_turn() -> int:
@@ -101,7 +101,7 @@ def _until(deadline: float, writer: Writer) -> int:
 
 
 def rolls(store: Store, seconds: float) -> None:
-    """A roll with each commit, with few producers and with many."""
+    """Measure commits that each roll the segment, with few and with many producers."""
     for producers in (1, 10_000):
         (log,) = open_logs(store, f"roll-{producers}", 1, LogPolicy(segment_bytes=1))
         log.commit([LogWrite(producers=dict.fromkeys(range(producers), b"s" * 60))], sync=True)
@@ -110,7 +110,7 @@ def rolls(store: Store, seconds: float) -> None:
 
 
 def reads(store: Store, seconds: float) -> None:
-    """Leases of one value and of a megabyte."""
+    """Measure reads of one batch and of a megabyte."""
     (log,) = open_logs(store, "reads", 1, LogPolicy(durable=False))
     writer = Writer(log, 16_384)
     for _ in range(2000):
@@ -126,7 +126,7 @@ def reads(store: Store, seconds: float) -> None:
 
 
 def many_partitions(url: str, count: int) -> None:
-    """Create, close and open a thousand partitions; memory and files."""
+    """Create and then open `count` partitions; measures time, memory and open files."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for what in ("create", "open again"):
         start, cpu = time.perf_counter(), time.process_time()
@@ -145,10 +145,10 @@ def many_partitions(url: str, count: int) -> None:
 
 
 def main() -> None:
-    """Run everything."""
+    """Run all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--directory", type=Path, help="where to put the store (default: a temporary directory)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each measurement")
+    parser.add_argument("--directory", type=Path, help="the directory for the store (default: a temporary directory)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="duration of each measurement")
     parser.add_argument("--partitions", type=int, default=1000)
     arguments = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""The table: one row a figure and mode. Plain text for a file, colours for a terminal. Pure but for `show`."""
+"""The table of results: one row for each figure and mode, plain or in colours. All functions but `show` are pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One comparison. `ratio` and `cpu_ratio` are None where one side has no figure; `notes` say why."""
+    """One comparison. `ratio` and `cpu_ratio` are None if a side has no figure; `notes` contain the reasons."""
 
     work: str
     mode: str
@@ -60,7 +60,7 @@ def _range(spread: Spread | None) -> str:
 
 
 def rows_of(result: CaseResult) -> list[Row]:
-    """The rows of one case: its figures in every mode that was measured, then each side with its own default."""
+    """The rows of one case: its figures in every measured mode, then the one with each side in its default mode."""
     modes = dict.fromkeys(mode for mode, _ in [*result.samples, *result.failures])
     rows = [
         _row(result, figure, mode.value, mode, mode, with_cpu=place == 0)
@@ -100,7 +100,7 @@ def _notes(result: CaseResult, ours_in: Mode, theirs_in: Mode) -> tuple[str, ...
 
 
 def plain(rows: Sequence[Row], peer: str = KAFKA) -> str:
-    """The table as aligned text, with the legend and what could not be measured; `peer` is the other side."""
+    """The table as aligned text, with legend and footnotes; `peer` is the name of the other side."""
     lines = [headings(peer), *_thinned(rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
     text = ["  ".join(_aligned(cell, widths[at], at) for at, cell in enumerate(line)).rstrip() for line in lines]
@@ -109,12 +109,12 @@ def plain(rows: Sequence[Row], peer: str = KAFKA) -> str:
 
 
 def headings(peer: str) -> tuple[str, ...]:
-    """The first line of the table."""
+    """The column headings."""
     return tuple(peer if heading == KAFKA else heading for heading in HEADINGS)
 
 
 def legend(peer: str) -> list[str]:
-    """What the columns mean."""
+    """The explanation of the columns."""
     return [line.replace(KAFKA, peer) for line in LEGEND]
 
 
@@ -123,7 +123,7 @@ def _aligned(cell: str, width: int, column: int) -> str:
 
 
 def _thinned(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Cells without what is the same as in the row above."""
+    """The cells of the rows; work and mode are empty if they are the same as in the row above."""
     thinned: list[tuple[str, ...]] = []
     previous: tuple[str, ...] = ("", "")
     for row in rows:
@@ -136,17 +136,17 @@ def _thinned(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 
 def footnotes(rows: Iterable[Row]) -> list[str]:
-    """Why figures are missing, each said once."""
+    """The reasons for missing figures, without repetitions."""
     return list(dict.fromkeys(f"{row.work} {row.mode}".strip() + f": {note}" for row in rows for note in row.notes))
 
 
 def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """The rows for programs."""
+    """The rows as JSON objects."""
     return [asdict(row) for row in rows]
 
 
 def show(rows: Sequence[Row], peer: str = KAFKA) -> None:
-    """Print: with rich on a terminal, else plain."""
+    """Print the table: with rich on a terminal, else as plain text."""
     import sys
 
     if not sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""Transactions over ten partitions: what one costs from its begin to its acknowledged commit."""
+"""Transactions over ten partitions: the time from the begin to the acknowledged commit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _numbers = itertools.count()
 def transactions(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
     """Milliseconds for one transaction, and for its commit alone; the broker's CPU seconds per transaction.
 
-    The mode is the topic's: markers are written as its records are. The transaction log is synced by Odradek always,
-    by Kafka never.
+    The mode is that of the topic, and so applies to markers as to records. Odradek always syncs the transaction log,
+    Kafka never does.
     """
     broker = side.broker
     with broker.topic(PARTITIONS, mode) as topic:

@@ -1,4 +1,4 @@
-"""Load generators. Each is a process of its own, so that its CPU is not the broker's, and prints one JSON object."""
+"""Load generators. Each is a separate process, so that its CPU is not the broker's, and prints one JSON object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.cases import NotMeasuredError
 
 
 class Load:
-    """A load generator that runs: `benchmarks.loads.MODULE`, function KIND, with keyword arguments."""
+    """A running load generator: the function `kind` of `benchmarks.loads.MODULE`, with keyword arguments."""
 
     def __init__(self, module: str, kind: str, arguments: Mapping[str, Any]) -> None:
         self._name = f"{module}.{kind}"
@@ -22,24 +22,24 @@ class Load:
         self._process = subprocess.Popen(command, **pipes, text=True)
 
     def await_line(self, line: str, timeout_s: float) -> None:
-        """Wait until it says `line` on its standard output. Raises NotMeasuredError."""
+        """Wait until it prints `line` on its standard output. Raises NotMeasuredError."""
         assert self._process.stdout is not None
         watchdog = threading.Timer(timeout_s, self._process.kill)
         watchdog.start()
-        said = self._process.stdout.readline().strip()
+        printed = self._process.stdout.readline().strip()
         watchdog.cancel()
-        if said != line:
+        if printed != line:
             self.result(timeout_s)
-            raise NotMeasuredError(f"the load {self._name} said {said!r} instead of {line!r}")
+            raise NotMeasuredError(f"the load {self._name} printed {printed!r} instead of {line!r}")
 
     def go_on(self) -> None:
-        """Let a load go on that waits for a line."""
+        """Send a line to a load that waits for one before it continues."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def result(self, timeout_s: float) -> dict[str, float]:
-        """Wait for its end; what it printed. Raises NotMeasuredError."""
+        """Wait until it ends, and return its JSON object. Raises NotMeasuredError."""
         try:
             out, err = self._process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -50,16 +50,16 @@ class Load:
         return json.loads(out)
 
     def kill(self) -> None:
-        """End it now; nothing when it has ended."""
+        """Kill it; does nothing if it has ended."""
         self._process.kill()
         self._process.communicate()
 
 
 def run_load(module: str, kind: str, *, timeout_s: float = 60, **arguments: Any) -> dict[str, float]:  # noqa: ANN401
-    """Run one load to its end. Raises NotMeasuredError."""
+    """Run one load until it ends, and return its figures. Raises NotMeasuredError."""
     return Load(module, kind, arguments).result(timeout_s)
 
 
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[-1][:300] if lines else "it said nothing"
+    return lines[-1][:300] if lines else "it printed nothing"

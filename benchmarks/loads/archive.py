@@ -1,4 +1,4 @@
-"""Spark, local[2], on a topic: read by `format("kafka")`, and archived as a table."""
+"""Spark, local[2]: a topic read by `format("kafka")`, and archived as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
 
 
 def both(bootstrap: str, warm_up: str, topic: str, records: int) -> dict[str, float]:
-    """Seconds of each, by a session that has done both before: with another topic, and once with this one."""
+    """Seconds of each, in a session that has done both before, with another topic and once with this one."""
     connection = Connection(bootstrap)
     spark = spark_session(connection=connection, master="local[2]", conf=SETTINGS)
     with tempfile.TemporaryDirectory(prefix="odradek-archive-") as folder:
@@ -35,13 +35,13 @@ def both(bootstrap: str, warm_up: str, topic: str, records: int) -> dict[str, fl
     return found
 
 
-def _read(spark: Any, connection: Connection, topic: str) -> None:  # noqa: ANN401 - Spark comes with an extra
+def _read(spark: Any, connection: Connection, topic: str) -> None:  # noqa: ANN401 - Spark is an optional dependency
     frame = spark.read.format("kafka").options(**read_options(connection)).option("subscribe", topic).load()
     frame.write.format("noop").mode("overwrite").save()
 
 
 def main(kind: str, arguments: dict[str, Any]) -> None:
-    """Run one load and print what came out."""
+    """Run one load and print its figures."""
     print(json.dumps({"both": both}[kind](**arguments)))
 
 

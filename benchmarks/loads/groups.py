@@ -1,4 +1,4 @@
-"""Members of classic groups as plain sockets, one connection each, as consumers have: idle groups, and a large join."""
+"""Members of classic groups on plain sockets, one connection each, like consumers: idle groups, and a large join."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ VERSIONS = {
     ApiKey.HEARTBEAT: 4,
     ApiKey.DESCRIBE_GROUPS: 4,
 }
-"""JoinGroup 3 is the last that gives a member its id without asking it back."""
+"""JoinGroup 3 is the last version in which a new member does not have to send its id in a second request."""
 SESSION_MS = 60_000
 METADATA = bytes(96)
-"""As long as the subscription of a consumer with a few topics."""
+"""As many bytes as the subscription of a consumer with a few topics."""
 WAIT_LIMIT_S = 60
 HEARTBEAT_BYTES = 4 + 4 + 1 + 4 + 2 + 1
-"""An answer's length, correlation id and empty tag section; throttling, the error code, and no tags either."""
+"""An answer: length, correlation id and empty tag section; throttle time, error code, and empty tag section."""
 LATE_S = 0.1
 AGAIN = frozenset(
     {
@@ -48,9 +48,9 @@ AGAIN = frozenset(
 
 
 class Member:
-    """One member by the book: join, sync, then heartbeats; it joins again whenever it is told to.
+    """One member that follows the protocol: join, sync, then heartbeats; it joins again when an error requires it.
 
-    `ready` says that it has its assignment. Raises SystemExit for any error that ends the measurement.
+    `ready` is True when it has its assignment. Raises SystemExit for any other error.
     """
 
     def __init__(self, bootstrap: str, group: str) -> None:
@@ -63,18 +63,18 @@ class Member:
         self._steps: dict[ApiKey, Callable[[Any], None]] = {
             ApiKey.JOIN_GROUP: self._joined,
             ApiKey.SYNC_GROUP: self._synced,
-            ApiKey.HEARTBEAT: self._heard,
+            ApiKey.HEARTBEAT: self._acknowledged,
         }
-        self._asked = ApiKey.HEARTBEAT
+        self._sent = ApiKey.HEARTBEAT
 
     def _send(self, key: ApiKey, request: Message) -> None:
-        self._asked, self.awaiting = key, True
+        self._sent, self.awaiting = key, True
         self.socket.sendall(encode_request(request, VERSIONS[key], 1, "bench"))
 
-    def _receive(self) -> Any:  # noqa: ANN401 - the response to whatever was asked
+    def _receive(self) -> Any:  # noqa: ANN401 - the response to any request
         self.awaiting = False
         frame = self._exactly(int.from_bytes(self._exactly(4), "big"))
-        return decode_response(self._asked, VERSIONS[self._asked], frame)[1]
+        return decode_response(self._sent, VERSIONS[self._sent], frame)[1]
 
     def _exactly(self, size: int) -> bytes:
         data = self.socket.recv(size, socket.MSG_WAITALL)
@@ -83,7 +83,7 @@ class Member:
         return data
 
     def find_coordinator(self) -> None:
-        """Ask until there is one: its topic may have to be made, and the shard to be loaded, first."""
+        """Wait until the group has a coordinator: its topic may have to be created, and its shard loaded, first."""
         deadline = time.perf_counter() + WAIT_LIMIT_S
         while time.perf_counter() < deadline:
             self._send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(key=self.group))
@@ -99,47 +99,47 @@ class Member:
         self.ready = False
         protocols = (JoinGroupRequestProtocol(name="range", metadata=METADATA),)
         times = {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS}
-        who = {"group_id": self.group, "member_id": self.member_id, "protocol_type": "consumer"}
-        self._send(ApiKey.JOIN_GROUP, JoinGroupRequest(**who, **times, protocols=protocols))
+        member = {"group_id": self.group, "member_id": self.member_id, "protocol_type": "consumer"}
+        self._send(ApiKey.JOIN_GROUP, JoinGroupRequest(**member, **times, protocols=protocols))
 
-    def ask(self) -> None:
+    def beat(self) -> None:
         """Send a heartbeat."""
-        self._asked, self.awaiting = ApiKey.HEARTBEAT, True
+        self._sent, self.awaiting = ApiKey.HEARTBEAT, True
         self.socket.sendall(self.heartbeat)
 
-    def members_there(self) -> int:
-        """How many members the broker knows in the group."""
+    def count_members(self) -> int:
+        """The number of members that the broker has in the group."""
         self._send(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=(self.group,)))
         return len(self._receive().groups[0].members)
 
-    def go_on(self) -> None:
-        """Read the answer that has come and do what follows from it."""
+    def proceed(self) -> None:
+        """Read the answer that has arrived, and take the next step of the protocol."""
         answer = self._receive()
         if answer.error_code in AGAIN:
             self.join()
         elif answer.error_code:
-            raise SystemExit(f"{self._asked.name} was answered with error {answer.error_code}")
+            raise SystemExit(f"{self._sent.name} was answered with error {answer.error_code}")
         else:
-            self._steps[self._asked](answer)
+            self._steps[self._sent](answer)
 
     def _joined(self, answer: Any) -> None:  # noqa: ANN401
         self.member_id, self.generation = answer.member_id, answer.generation_id
-        who = {"group_id": self.group, "member_id": self.member_id, "generation_id": self.generation}
-        self.heartbeat = encode_request(HeartbeatRequest(**who), VERSIONS[ApiKey.HEARTBEAT], 1, "bench")
+        member = {"group_id": self.group, "member_id": self.member_id, "generation_id": self.generation}
+        self.heartbeat = encode_request(HeartbeatRequest(**member), VERSIONS[ApiKey.HEARTBEAT], 1, "bench")
         given = [SyncGroupRequestAssignment(member_id=m.member_id, assignment=METADATA) for m in answer.members]
-        self._send(ApiKey.SYNC_GROUP, SyncGroupRequest(**who, assignments=tuple(given)))
+        self._send(ApiKey.SYNC_GROUP, SyncGroupRequest(**member, assignments=tuple(given)))
 
     def _synced(self, answer: Any) -> None:  # noqa: ANN401
         self.ready = True
 
-    def _heard(self, answer: Any) -> None:  # noqa: ANN401
+    def _acknowledged(self, answer: Any) -> None:  # noqa: ANN401
         pass
 
 
-def settle(members: Sequence[Member], ask_every_s: float) -> None:
-    """Serve members until each has its assignment in its group's newest generation."""
+def settle(members: Sequence[Member], beat_every_s: float) -> None:
+    """Run the members until each has its assignment in its group's newest generation."""
     deadline = time.perf_counter() + WAIT_LIMIT_S
-    ask_at = time.perf_counter() + ask_every_s
+    beat_at = time.perf_counter() + beat_every_s
     with selectors.EpollSelector() as selector:
         for member in members:
             selector.register(member.socket, selectors.EVENT_READ, member)
@@ -147,13 +147,13 @@ def settle(members: Sequence[Member], ask_every_s: float) -> None:
             now = time.perf_counter()
             if now > deadline:
                 raise SystemExit(f"the groups were not stable within {WAIT_LIMIT_S} s")
-            if now >= ask_at:
-                ask_at = now + ask_every_s
+            if now >= beat_at:
+                beat_at = now + beat_every_s
                 for member in members:
                     if not member.awaiting:
-                        member.ask()
-            for key, _ in selector.select(min(ask_every_s, 1)):
-                key.data.go_on()
+                        member.beat()
+            for key, _ in selector.select(min(beat_every_s, 1)):
+                key.data.proceed()
 
 
 def _in_one_generation(members: Sequence[Member]) -> bool:
@@ -166,21 +166,21 @@ def _in_one_generation(members: Sequence[Member]) -> bool:
 def idle(
     bootstrap: str, prefix: str, groups: int, members: int, interval_s: float, duration_s: float
 ) -> dict[str, float]:
-    """Stable groups whose members heartbeat at a steady rate.
+    """Stable groups whose members send heartbeats at a steady rate.
 
-    Says `ready`, and waits for a line, when time counts; then `done`, so that all leaving at once does not count.
-
-    `late` is the share of heartbeats that went out late: a load that cannot keep up has measured nothing.
+    Prints `ready` before the measurement and `done` after it, and waits for a line after each, so that joining and
+    leaving are not measured. `late` is the share of heartbeats that were sent late: the figures of a load that cannot
+    keep up are not valid.
     """
     everyone = [Member(bootstrap, f"{prefix}-{number}") for number in range(groups) for _ in range(members)]
     everyone[0].find_coordinator()
     for member in everyone:
         member.join()
-    settle(everyone, ask_every_s=2)
+    settle(everyone, beat_every_s=2)
     beat(everyone, interval_s, interval_s)
-    _say("ready")
+    _report("ready")
     took, late = beat(everyone, interval_s, duration_s)
-    _say("done")
+    _report("done")
     took.sort()
     return {
         "heartbeats": len(took),
@@ -190,13 +190,13 @@ def idle(
     }
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     print(line, flush=True)
     sys.stdin.readline()
 
 
 def beat(members: Sequence[Member], interval_s: float, duration_s: float) -> tuple[list[float], int]:
-    """Heartbeats spread evenly over each interval: how long each took, and how many went out late."""
+    """Send heartbeats spread evenly over each interval; returns their latencies in s, and the number sent late."""
     took: list[float] = []
     late, number, due = 0, 0, int(len(members) * duration_s / interval_s)
     sent_at: dict[int, float] = {}
@@ -220,7 +220,7 @@ def beat(members: Sequence[Member], interval_s: float, duration_s: float) -> tup
 
 
 def count_answers(data: bytes) -> int:
-    """How many answers these are; more than one where the broker fell behind."""
+    """The number of answers in `data`: more than one if the broker has fallen behind."""
     answers, rest = divmod(len(data), HEARTBEAT_BYTES)
     if rest or not answers:
         raise SystemExit(f"{len(data)} bytes are no answers to heartbeats")
@@ -232,10 +232,10 @@ def count_answers(data: bytes) -> int:
 
 
 def join(bootstrap: str, prefix: str, members: int, rounds: int) -> dict[str, float]:
-    """One member is in a stable group; all others join at once. Until every member has its assignment, in ms.
+    """Milliseconds until all members have their assignments, when all but one join at once; the median of the rounds.
 
-    The group is not empty then, so that no initial delay has a part in it; and its member joins again as soon as the
-    broker has all the others, so that there is one rebalance, and no heartbeat interval in the figure.
+    The group already has one member, so that the initial rebalance delay is not included. That member joins again as
+    soon as the broker has all others, so that there is one rebalance, and no heartbeat interval is included.
     """
     took = sorted(_join_once(bootstrap, f"{prefix}-{number}", members) for number in range(rounds))
     return {"ms": percentile(took, 0.5) * 1000}
@@ -245,15 +245,15 @@ def _join_once(bootstrap: str, group: str, members: int) -> float:
     first, observer = Member(bootstrap, group), Member(bootstrap, group)
     first.find_coordinator()
     first.join()
-    settle([first], ask_every_s=1)
+    settle([first], beat_every_s=1)
     others = [Member(bootstrap, group) for _ in range(members - 1)]
     started = time.perf_counter()
     for member in others:
         member.join()
-    while observer.members_there() < members:
+    while observer.count_members() < members:
         time.sleep(0.002)
     first.join()
-    settle([first, *others], ask_every_s=WAIT_LIMIT_S)
+    settle([first, *others], beat_every_s=WAIT_LIMIT_S)
     seconds = time.perf_counter() - started
     if {member.generation for member in others} != {first.generation}:
         raise SystemExit("it took more than one rebalance")
@@ -263,7 +263,7 @@ def _join_once(bootstrap: str, group: str, members: int) -> float:
 
 
 def main(kind: str, arguments: dict[str, Any]) -> None:
-    """Run one load and print what came out."""
+    """Run one load and print its figures."""
     print(json.dumps({"idle": idle, "join": join}[kind](**arguments)))
 
 

@@ -1,4 +1,4 @@
-"""librdkafka, through confluent-kafka: produce and consume as fast as it goes, and latency at a steady rate."""
+"""librdkafka, through confluent-kafka: produce and consume as fast as possible, and latency at a steady rate."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from benchmarks.stats import percentile
 
 BATCH_BYTES = 1_000_000
 QUEUE_KBYTES = 64 * 1024
-"""Bounds what is still to be sent when the time is up."""
+"""Limits the data that are still queued when `duration_s` has passed."""
 
 
 def produce(bootstrap: str, topic: str, partitions: int, size_bytes: int, duration_s: float) -> dict[str, float]:
-    """Produce without keys, acks=all, for a time and until all is acknowledged. Counts what the broker then has."""
+    """Produce without keys, acks=all, for a time, and wait for all acknowledgements. Checks the number of records."""
     producer = _producer(bootstrap, linger_ms=5)
     messages = [{"value": os.urandom(size_bytes)} for _ in range(max(1, BATCH_BYTES // size_bytes // 4))]  # noqa: TID251 - a load, no broker
     _wait_for_topic(producer, topic)
@@ -38,7 +38,7 @@ def produce(bootstrap: str, topic: str, partitions: int, size_bytes: int, durati
 
 
 def consume(bootstrap: str, topic: str, records: int, within_s: float) -> dict[str, float]:
-    """Read a one-partition topic from its start; the time from the first record to the last."""
+    """Read a topic with one partition from its start; the time from the first record to the last."""
     consumer = _consumer(bootstrap)
     consumer.assign([TopicPartition(topic, 0, 0)])
     deadline = time.perf_counter() + within_s
@@ -54,7 +54,7 @@ def consume(bootstrap: str, topic: str, records: int, within_s: float) -> dict[s
 
 
 def latency(bootstrap: str, topic: str, rate: float, duration_s: float) -> dict[str, float]:
-    """Milliseconds from `produce` to the consumer's `poll`, at a steady rate, the first fifth left out as warm-up."""
+    """Milliseconds from `produce` to the consumer's `poll`, at a steady rate, without the first fifth, a warm-up."""
     consumer = _consumer(bootstrap)
     consumer.assign([TopicPartition(topic, 0, 0)])
     producer = _producer(bootstrap, linger_ms=0)
@@ -103,7 +103,7 @@ def _consumer(bootstrap: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "none",  # demanded by the client; with assign() and without commits the group never exists
+            "group.id": "none",  # the client requires one; with assign() and no commits, the group is never created
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "check.crcs": True,
@@ -137,7 +137,7 @@ def _stored(bootstrap: str, topic: str, partitions: int) -> int:
 
 
 def main(kind: str, arguments: dict[str, Any]) -> None:
-    """Run one load and print what came out."""
+    """Run one load and print its figures."""
     print(json.dumps({"produce": produce, "consume": consume, "latency": latency}[kind](**arguments)))
 
 

@@ -1,4 +1,4 @@
-"""One group that commits offsets over and over, as fast as they are acknowledged, and one that asks for them."""
+"""Commits offsets of one group, as fast as they are acknowledged, and fetches them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Client:
 
 
 def commit(bootstrap: str, topic: str, partitions: int, commits: int) -> dict[str, float]:
-    """Commit every partition's offset in one request, `commits` offsets in all."""
+    """Commit `commits` offsets, in requests that each commit the offset of every partition."""
     client = _Client(bootstrap)
     deadline = time.perf_counter() + WAIT_LIMIT_S
     while client.call(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(key=GROUP)).error_code:
@@ -71,7 +71,7 @@ def _commit(client: _Client, topic: str, partitions: int, offset: int) -> int:
 
 
 def fetch(bootstrap: str, partitions: int, offset: int) -> dict[str, float]:
-    """Ask for all of the group's offsets until they come; each must be `offset`."""
+    """Fetch all of the group's offsets, as soon as the coordinator serves; each must be `offset`."""
     client = _Client(bootstrap)
     deadline = time.perf_counter() + WAIT_LIMIT_S
     while (answer := client.call(ApiKey.OFFSET_FETCH, OffsetFetchRequest(group_id=GROUP, topics=None))).error_code:
@@ -89,7 +89,7 @@ def _pause(deadline: float) -> None:
 
 
 def main(kind: str, arguments: dict[str, Any]) -> None:
-    """Run one load and print what came out."""
+    """Run one load and print its figures."""
     print(json.dumps({"commit": commit, "fetch": fetch}[kind](**arguments)))
 
 

@@ -1,7 +1,7 @@
-"""Plain sockets that send Produce requests built once: many small synchronous producers, and few large ones.
+"""Producers on plain sockets that send the same Produce request again and again: many small ones, or few large ones.
 
-Each connection has one request in flight and sends the next when the answer has come, as a producer that waits for
-every acknowledgement does.
+Each connection has one request in flight and sends the next after the answer, like a producer that waits for every
+acknowledgement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_YET = frozenset({3, 5, 6})
 
 
 def produce_frame(topic: str, partition: int, *, records: int, size_bytes: int) -> bytes:
-    """A Produce request of one batch, acks=all, without a producer id, so that it can be sent again as it is."""
+    """A Produce request of one batch, acks=all, without a producer id, so that it can be sent repeatedly."""
     now_ms = time.time_ns() // 1_000_000
     batch = build_batch([SimpleRecord(None, os.urandom(size_bytes), timestamp_ms=now_ms) for _ in range(records)])  # noqa: TID251
     data = PartitionProduceData(index=partition, records=batch)
@@ -36,7 +36,7 @@ def produce_frame(topic: str, partition: int, *, records: int, size_bytes: int) 
 
 
 class Client:
-    """One connection with one request in flight. Raises SystemExit when an answer is an error or none comes."""
+    """One connection with one request in flight. Raises SystemExit if an answer is an error or the broker closes it."""
 
     def __init__(self, bootstrap: str, topic: str, partition: int, *, records: int, size_bytes: int) -> None:
         host, port = bootstrap.split(":")
@@ -50,7 +50,7 @@ class Client:
         self.await_leader()
 
     def await_leader(self, within_s: float = 10) -> None:
-        """Send until the broker has taken up the partition: a topic just created may not have a leader yet."""
+        """Send until the broker leads the partition: a new topic may not have leaders yet."""
         deadline = time.perf_counter() + within_s
         while (error := self._call()) in NOT_YET:
             if time.perf_counter() > deadline:
@@ -69,7 +69,7 @@ class Client:
         self.socket.sendall(self._frame)
 
     def receive(self) -> float:
-        """Read the answer; how long it took, in seconds."""
+        """Read the answer; returns the seconds since the request was sent."""
         error = self._error_of(self._answer())
         if error:
             raise SystemExit(f"Produce was answered with error {error}")
@@ -89,9 +89,9 @@ class Client:
 
 
 def sync(bootstrap: str, topic: str, connections: int, size_bytes: int, duration_s: float) -> dict[str, float]:
-    """One record a request on each of several connections, each with a partition of its own.
+    """One record a request on each of several connections, each to its own partition.
 
-    Of several bootstrap servers each leads its share of the partitions, in turns.
+    With several bootstrap servers, the partitions must be led by them in turn.
     """
     servers = bootstrap.split(",")
     clients = [
@@ -115,7 +115,7 @@ def sync(bootstrap: str, topic: str, connections: int, size_bytes: int, duration
 def flood(
     bootstrap: str, topic: str, *, connections: int, records: int, size_bytes: int, duration_s: float
 ) -> dict[str, float]:
-    """Large batches, one in flight on each connection, each with a partition of its own."""
+    """Large batches, one in flight on each connection, each to its own partition."""
     clients = [Client(bootstrap, topic, index, records=records, size_bytes=size_bytes) for index in range(connections)]
     started = time.perf_counter()
     took = run_clients(clients, duration_s)
@@ -124,24 +124,24 @@ def flood(
 
 
 def fill(bootstrap: str, topic: str, batches: int, records: int, size_bytes: int) -> dict[str, float]:
-    """Put a known number of records into partition 0."""
+    """Append `batches` batches of `records` records to partition 0."""
     client = Client(bootstrap, topic, 0, records=records, size_bytes=size_bytes)
-    for _ in range(batches - 1):  # the first went out with the connection
+    for _ in range(batches - 1):  # the constructor has sent the first
         client.send()
         client.receive()
     return {"records": batches * records}
 
 
 def run_clients(clients: Sequence[Client], duration_s: float) -> list[float]:
-    """Keep every client busy for a time, then take the last answers; the times they took, in seconds."""
+    """Have every client send requests for a time, then read the last answers; returns the latencies in seconds."""
     took: list[float] = []
     with selectors.DefaultSelector() as selector:
         for client in clients:
             selector.register(client.socket, selectors.EVENT_READ, client)
             client.send()
         deadline = time.perf_counter() + duration_s
-        open_ended = len(clients)
-        while open_ended:
+        unanswered = len(clients)
+        while unanswered:
             ready = selector.select(30)
             if not ready:
                 raise SystemExit("no answer within 30 s")
@@ -150,12 +150,12 @@ def run_clients(clients: Sequence[Client], duration_s: float) -> list[float]:
                 if time.perf_counter() < deadline:
                     key.data.send()
                 else:
-                    open_ended -= 1
+                    unanswered -= 1
     return took
 
 
 def main(kind: str, arguments: dict[str, Any]) -> None:
-    """Run one load and print what came out."""
+    """Run one load and print its figures."""
     print(json.dumps({"sync": sync, "flood": flood, "fill": fill}[kind](**arguments)))
 
 

@@ -1,6 +1,6 @@
-"""`odradek pipeline restore` of a table that is made beforehand: only the job itself is timed, not Spark's start.
+"""`odradek pipeline restore` of a table that is written before: measures only the job, not the start of Spark.
 
-The session has restored a small table before, since a JVM runs its first jobs at a fraction of its speed.
+The session restores a small table first, since a JVM runs its first jobs at a fraction of its later speed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WARM_UP_RECORDS = 20_000
 def restore(
     *, bootstrap: str, warm_up: str, topic: str, partitions: int, size_bytes: int, records: int
 ) -> dict[str, float]:
-    """Seconds for `records` of `size_bytes`, dealt out to `partitions`."""
+    """Seconds to restore `records` records of `size_bytes`, from and to `partitions` partitions."""
     spark = spark_session(master="local[2]", conf={"spark.driver.memory": "1g"})
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
         tables = Path(folder) / "small", Path(folder) / "large"
@@ -41,7 +41,7 @@ def restore(
 
 
 def _write_table(folder: Path, partitions: int, size_bytes: int, records: int) -> None:
-    """Files as `archive` leaves them: each of some offsets of one partition."""
+    """Write files like those of `archive`: each has a range of offsets of one partition."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Spark reads a topic to its end, several ways in turn: `local[2]`, one JVM, after one read of each to warm up."""
+"""Spark reads a topic to its end in several ways, in turn: `local[2]`, one JVM, after one read of each to warm up."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fill(bootstrap: str, topic: str, partitions: int, records: int, size_bytes: 
 
 
 def read(bootstrap: str, data: str, topic: str, rounds: int) -> dict[str, float]:
-    """The median seconds of each way, and the number of records; all ways have to find the same."""
+    """The median seconds of each way, and the number of records, which must be the same in all ways."""
     from odradek.pipeline import SegmentSource
 
     spark = start_spark()
@@ -63,14 +63,14 @@ def read(bootstrap: str, data: str, topic: str, rounds: int) -> dict[str, float]
 
 
 def _seconds(spark: SparkSession, name: str, options: dict[str, str]) -> float:
-    """How long all columns of all rows take to a sink that drops them."""
+    """The seconds to read all columns of all rows, and write them to a sink that discards them."""
     started = time.perf_counter()
     spark.read.format(name).options(**options).load().write.format("noop").mode("overwrite").save()
     return time.perf_counter() - started
 
 
 def main() -> None:
-    """Run the load that the command line names; Spark's own words do not go to standard output."""
+    """Run the load that the command line names, with Spark's own output redirected to stderr."""
     out, kind = os.fdopen(os.dup(1), "w"), sys.argv[1]
     os.dup2(2, 1)
     arguments: dict[str, Any] = json.loads(sys.argv[2])

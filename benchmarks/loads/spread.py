@@ -1,4 +1,4 @@
-"""Small synchronous producers that go round over many partitions, each connection over its own share of them."""
+"""Small synchronous producers over many partitions: each connection produces to its share of them in turn."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from benchmarks.loads.raw import Client, produce_frame, run_clients
 
 LEADERS_WITHIN_S = 60
-"""A thousand partitions take their time on either side."""
+"""A thousand partitions take long to get leaders, on both sides."""
 
 
 class Spreading(Client):
-    """A client whose every request is for the next of its partitions; each has had a first one when this is made."""
+    """A client that sends each request to the next of its partitions; the constructor sends a first one to each."""
 
     _spreads = False
 
@@ -40,10 +40,10 @@ class Spreading(Client):
 def spread(
     bootstrap: str, topic: str, partitions: int, connections: int, size_bytes: int, duration_s: float, slices: int
 ) -> dict[str, float]:
-    """Requests and seconds of so many slices of a time.
+    """The number of requests, and seconds, of a load of `duration_s` in `slices` parts.
 
-    Says `ready` when every partition has had a first request, and `done` after each slice; it waits for a line before
-    each, and before it ends.
+    Prints `ready` when every partition has received a first request, and `done` after each slice; waits for a line
+    before each slice, and before it ends.
     """
     shares = [range(number, partitions, connections) for number in range(connections)]
     with ThreadPoolExecutor(connections) as pool:
@@ -61,7 +61,7 @@ def spread(
 
 
 def main(kind: str, arguments: dict[str, Any]) -> None:
-    """Run one load and print what came out."""
+    """Run one load and print its figures."""
     print(json.dumps({"spread": spread}[kind](**arguments)))
 
 

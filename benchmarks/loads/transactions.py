@@ -1,4 +1,4 @@
-"""One transactional producer of librdkafka: a record to each partition, commit, the next transaction."""
+"""One transactional producer of librdkafka: transactions with one record to each partition, one after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 30
 
 
 def commit(bootstrap: str, topic: str, partitions: int, transactional_id: str, duration_s: float) -> dict[str, float]:
-    """Medians in ms: from begin to the end of the commit, and from the last acknowledgement to that."""
+    """Medians in ms: from the begin to the end of the commit, and from the last acknowledgement to it."""
     quiet = logging.getLogger("benchmarks.transactions")
     quiet.addHandler(logging.NullHandler())
     settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0}
@@ -58,7 +58,7 @@ def _delivered(error: KafkaError | None, _message: object) -> None:
 
 
 def main(kind: str, arguments: dict[str, Any]) -> None:
-    """Run one load and print what came out."""
+    """Run one load and print its figures."""
     print(json.dumps({"commit": commit}[kind](**arguments)))
 
 
