@@ -1,4 +1,4 @@
-"""The logs in a database, for another process than the broker: it takes no lock and writes nothing."""
+"""Read access to the logs in a database for processes other than the broker, without locks or writes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -17,7 +17,7 @@ from odradek.storage_backends.sql.migration import check_version
 from odradek.storage_backends.sql.statements import LIVE
 
 READ_BYTES: Final = 1024 * 1024
-"""The most bytes of batches in one read; a larger batch is read by itself."""
+"""The maximal size of batches in one read; a larger batch is read by itself."""
 
 _KEYS: Final = text(f"SELECT topic, topic_id, partition FROM odradek_logs WHERE kind = {LIVE}")  # noqa: S608
 _ID: Final = text(
@@ -27,7 +27,9 @@ _ID: Final = text(
 
 
 def open_sql_beside(url: str) -> "SqlLogs":
-    """Look at the store in a database. Raises StoreFormatError where there is none of this version, StoreError."""
+    """Open the store in a database for reading. Raises StoreFormatError if there is no store of this version,
+    StoreError.
+    """
     database = Database(url, writes=False)
     if database.is_sqlite and not database.path.is_file():
         raise StoreFormatError(f"there is no database {database.path}")
@@ -99,4 +101,4 @@ class SqlLogView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held between two reads."""
+        """Do nothing: no connection is held between reads."""

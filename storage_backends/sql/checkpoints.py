@@ -1,9 +1,10 @@
-"""Copies SQLite's write-ahead log into the database file while commits go on, not at the end of some of them.
+"""Copies SQLite's write-ahead log into the database file in a thread, concurrently with commits.
 
-A commit is durable in the write-ahead log (WAL). SQLite itself copies the log, once it has grown to a limit, at the end
-of a commit, which then waits for as many bytes again and their sync: that is two fifths of the time of large commits.
-Here a thread copies what has come since its last pass. Since writers go on meanwhile, the log is never copied as a
-whole, and only then SQLite begins it anew; so once it is long, the commits wait for the rest of it, which is short.
+A commit is durable in the write-ahead log (WAL). SQLite itself copies the log at the end of a commit, once it has grown
+to a limit; that commit then waits until the same number of bytes is written again and synced, which is two fifths of
+the time of large commits. Here a thread copies what was written since its last pass. SQLite only restarts the log after
+all of it was copied, which never happens while writers continue; so once the log is long, commits wait until the rest
+of it, which is short, is copied.
 """
 
 import logging
@@ -17,13 +18,15 @@ LOG: Final = logging.getLogger("odradek.storage")
 PASS_BYTES: Final = 8 * 1024 * 1024
 """The number of written bytes after which the thread runs a checkpoint."""
 WHOLE_BYTES: Final = 48 * 1024 * 1024
-"""After so many the commits wait until the log is copied as a whole."""
+"""The number of written bytes after which commits wait until the whole log is copied."""
 _TRANSACTION_BYTES: Final = 5 * PAGE_BYTES
-"""The pages of a transaction beside those of its batches: of tables' and indexes' ends, logs and segments."""
+"""The size of a transaction's pages other than those of its batches: the ends of tables and indexes, logs and
+segments.
+"""
 
 
 class Checkpoints:
-    """A thread for the database of a broker. What is not copied when it stops, SQLite copies as it closes the file."""
+    """A checkpoint thread for a broker's database. The rest is copied by SQLite when it closes the file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,7 +39,7 @@ class Checkpoints:
         self._thread.start()
 
     def committed(self, size_bytes: int) -> None:
-        """Take note of a transaction with batches of so many bytes, after its commit. No other commits meanwhile."""
+        """Count a committed transaction with `size_bytes` of batches. Must not be called concurrently with commits."""
         with self._condition:
             self._since_pass_bytes += size_bytes + _TRANSACTION_BYTES
             self._since_whole_bytes += size_bytes + _TRANSACTION_BYTES
@@ -49,7 +52,7 @@ class Checkpoints:
             self._copy()
 
     def stop(self) -> None:
-        """End after the pass under way. Idempotent."""
+        """Stop the thread after its current pass. Idempotent."""
         with self._condition:
             self._is_stopped = True
             self._condition.notify()
@@ -60,7 +63,7 @@ class Checkpoints:
             self._copy()
 
     def _is_due(self) -> bool:
-        """Wait until there is something to copy; False when that is over."""
+        """Wait until there is something to copy; return False once stopped."""
         with self._condition:
             while self._since_pass_bytes < PASS_BYTES and not self._is_stopped:
                 self._condition.wait()
@@ -68,7 +71,9 @@ class Checkpoints:
             return not self._is_stopped
 
     def _copy(self) -> None:
-        """Copy what is in the log by now. One that fails is said once: the commits go on in the log."""
+        """Copy the current contents of the log. Of consecutive failures only the first is logged; commits continue in
+        the log.
+        """
         try:
             with self._copying, self._database.reading("copying the write-ahead log") as connection:
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").close()

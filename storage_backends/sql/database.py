@@ -13,11 +13,11 @@ from odradek.storage_backends.sql.driver import Statement, run
 from odradek.storage_backends.sql.errors import ForeignError, mapped
 
 READERS: Final = 8
-"""Connections that are kept for readers; more are opened while more read at once."""
+"""The number of pooled connections for readers; more are opened for more concurrent reads."""
 PAGE_BYTES: Final = 16_384
 CHECKPOINT_PAGES: Final = 4000
 BUSY_MS: Final = 30_000
-"""How long SQLite waits for a lock of another process, such as that of a backup."""
+"""The time that SQLite waits for a lock of another process, such as that of a backup."""
 _BEGIN: Final = Statement("BEGIN IMMEDIATE")
 
 _PIN: Final = (
@@ -28,9 +28,8 @@ _PIN: Final = (
 
 
 class Database:
-    """Engines for writing and for reading. Every method raises StoreError alone. `writes`: the database is a broker's.
-
-    Without `writes` a SQLite file is left as it is, and statements that write fail.
+    """Engines for writing and for reading. Methods raise only StoreError. `writes` is True for the broker that owns the
+    database. Without it a SQLite file is not changed, and statements that write fail.
     """
 
     def __init__(self, url: str, *, writes: bool = True) -> None:
@@ -52,7 +51,7 @@ class Database:
 
     @contextmanager
     def reading(self, doing: str) -> Generator[Connection]:
-        """A connection on which each statement sees what is committed."""
+        """A connection on which each statement sees everything committed before it."""
         try:
             with self._readers.connect() as connection:
                 yield connection
@@ -61,7 +60,7 @@ class Database:
 
     @contextmanager
     def snapshot(self, doing: str) -> Generator[Connection]:
-        """A connection on which all statements see the same."""
+        """A connection on which all statements see the same snapshot."""
         try:
             with self._readers.connect() as connection:
                 if self.is_sqlite:
@@ -86,7 +85,9 @@ class Database:
 
     @contextmanager
     def _writing(self) -> Generator[Connection]:
-        """Over SQLite the connection is kept until a transaction fails: to take it from a pool costs half of one."""
+        """As `writing`. For SQLite the connection is kept until a transaction fails: getting one from the pool takes
+        half the time of a transaction.
+        """
         if not self.is_sqlite:
             with self._writer.begin() as connection:
                 yield connection
@@ -103,7 +104,7 @@ class Database:
             self._kept = connection
 
     def dedicated(self) -> Connection:
-        """A connection of its own that stays open, for an advisory lock. Raises what SQLAlchemy raises."""
+        """Return a connection that stays open, for an advisory lock. Raises SQLAlchemy's errors."""
         return self._readers.connect()
 
     def close(self) -> None:
@@ -130,14 +131,14 @@ class Database:
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection
     cursor = connection.cursor()
-    # Of a new database: batches are large, and pages of 4 KB cost a quarter more processor time for each megabyte.
+    # For a new database only. Batches are large; pages of 4 KB would take a quarter more processor time per megabyte.
     cursor.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
-    # Should the thread that copies it fall behind (`checkpoints`).
+    # In case the thread that copies the log falls behind (`checkpoints`).
     cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     cursor.execute("PRAGMA foreign_keys = ON")
-    # Debian's library writes zeros over everything that is deleted; of batches that would be as much as was stored.
+    # Debian's library overwrites deleted data with zeros, which would double the bytes written for batches.
     cursor.execute("PRAGMA secure_delete = OFF")
     cursor.close()
 
@@ -147,9 +148,9 @@ def _set_up_sqlite_beside(connection: Any, _record: object) -> None:  # noqa: AN
 
 
 def _stay_in_schema(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection
-    """Use the schema that the store is in, whatever others are made before it in the search path.
+    """Fix the search path to the store's schema, in case schemas before it in the path are created later.
 
-    The default path begins with a schema of the user's name, and the functions for users are in one named `odradek`.
+    The default path begins with a schema named as the user, and the functions for users are in one named `odradek`.
     """
     cursor = connection.cursor()
     cursor.execute(_PIN)

@@ -1,4 +1,4 @@
-"""A segment in the making: a log of its own, whose batches move to their log at once when it is put in its place."""
+"""An unfinished segment: a log of its own, whose batches are moved to the partition's log in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import field, replace
@@ -48,7 +48,7 @@ class SqlDraft:
             self.segment = self.segment.with_batch(batch)
 
     def seal(self, aborted: Sequence[AbortedTransaction]) -> None:
-        """See `SegmentDraft.seal`: what was added is durable already."""
+        """See `SegmentDraft.seal`: added batches are already durable."""
         self.aborted = tuple(aborted)
 
     def discard(self) -> None:

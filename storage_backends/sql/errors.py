@@ -1,4 +1,4 @@
-"""Foreign errors become ours here, once, at the backend's edge."""
+"""Maps foreign errors to StoreError."""
 
 import errno
 
@@ -7,7 +7,7 @@ from sqlalchemy import exc
 from odradek.storage_backends.interface import DiskFullError, StoreCorruptError, StoreError
 
 ForeignError = (exc.SQLAlchemyError, OSError)
-"""All that may come from below; catch it and raise what `mapped` returns."""
+"""The exceptions of SQLAlchemy and the operating system; catch them and raise the result of `mapped`."""
 
 _FULL_SQLITE = ("SQLITE_FULL",)
 _FULL_POSTGRESQL = ("53100", "53400")
@@ -16,7 +16,9 @@ _CORRUPT_POSTGRESQL = ("XX001", "XX002")
 
 
 def mapped(error: Exception, location: str, doing: str) -> StoreError:
-    """Return our error for a foreign one that came up while `doing` something in the database at `location`."""
+    """Return the StoreError for a foreign error that was raised while `doing` something in the database at
+    `location`.
+    """
     where = f"{doing} in {location}: "
     code = _code(error)
     if code in _FULL_SQLITE or code in _FULL_POSTGRESQL or _is_full(error):
@@ -29,7 +31,7 @@ def mapped(error: Exception, location: str, doing: str) -> StoreError:
 
 
 def _code(error: Exception) -> str:
-    """SQLite's name of the error, or PostgreSQL's SQLSTATE."""
+    """Return SQLite's name of the error, or PostgreSQL's SQLSTATE."""
     origin = getattr(error, "orig", None)
     return str(getattr(origin, "sqlite_errorname", None) or getattr(origin, "sqlstate", None) or "")
 

@@ -1,7 +1,7 @@
 """Commits of several partitions in one transaction.
 
-The first thread that comes commits; what the others bring while it does waits, and goes into the next transaction,
-which one of them commits for all. So a database that syncs a hundred times a second takes thousands of commits.
+The first thread commits; the units of other threads that arrive in the meantime wait for the next transaction, which
+one of them commits for all. So a database with a hundred syncs per second handles thousands of commits per second.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.owner import Owner
 
 Unit = Callable[[Connection], None]
-"""What one partition does in the transaction. Raises what SQLAlchemy raises."""
+"""The statements of one partition in the transaction. Raises SQLAlchemy's errors."""
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-"""A transaction takes units until they have so many bytes."""
+"""Units are added to a transaction until their size reaches this limit."""
 
 
 class _Waiting:
@@ -32,7 +32,7 @@ class _Waiting:
 
 
 class CommitGroup:
-    """Runs units in transactions, in the order of their coming. Any number of threads may wait in `run`."""
+    """Runs units in transactions, in order of arrival. Any number of threads may wait in `run`."""
 
     def __init__(self, database: Database, owner: Owner, checkpoints: Checkpoints | None = None) -> None:
         self._database, self._owner, self._checkpoints = database, owner, checkpoints
@@ -42,10 +42,10 @@ class CommitGroup:
         self.transactions = 0
 
     def run(self, unit: Unit, size_bytes: int = 0) -> None:
-        """Return when the unit's transaction is committed.
+        """Run the unit, and wait until its transaction is committed.
 
-        Raises StoreError if it is not, or if it is unknown whether it is; never is a part of the unit committed. All
-        units of one transaction fail together.
+        Raises StoreError if it is not committed, or if that is unknown. A unit is never committed in part. All units of
+        one transaction fail together.
         """
         mine = _Waiting(unit, size_bytes)
         with self._condition:
@@ -61,11 +61,11 @@ class CommitGroup:
 
     @property
     def waiting(self) -> int:
-        """How many units wait for a transaction."""
+        """The number of units waiting for a transaction."""
         return len(self._waiting)
 
     def _lead(self, mine: _Waiting) -> None:
-        """Commit until `mine` is done; the others then have a thread of their own to go on with."""
+        """Commit units until `mine` is done; then one of the waiting threads takes over."""
         try:
             while not mine.done:
                 units = self._take()

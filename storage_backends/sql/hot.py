@@ -9,17 +9,19 @@ from odradek.partitions.model import StoredBatch
 
 
 class HotTail:
-    """The newest batches of one log without a gap between them and its end. Guarded by the lock of its `HotTails`."""
+    """The newest batches of one log, contiguous up to its end. Guarded by the lock of its `HotTails`."""
 
     def __init__(self, tails: "HotTails", end_offset: int) -> None:
         self._tails = tails
         self.batches: list[StoredBatch] = []
         self._last_offsets: list[int] = []
-        self._first = 0  # of what has not been given up
+        self._first = 0  # index of the first batch not dropped
         self.start_offset = end_offset
 
     def append(self, batches: Sequence[StoredBatch], start_offset: int, *, restarts: bool) -> None:
-        """Add what was committed; `start_offset` is where the log ended before, or begins anew if it `restarts`."""
+        """Add committed batches; `start_offset` is the previous log end or, with `restarts`, the new start of the
+        emptied log.
+        """
         with self._tails.lock:
             if restarts:
                 self._clear(start_offset)
@@ -28,7 +30,7 @@ class HotTail:
             self._tails.count(self, sum([len(batch.data) for batch in batches]))
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> list[memoryview] | None:
-        """See `PartitionStore.read`; None where it begins before what is kept."""
+        """See `PartitionStore.read`; None if `start_offset` is before the kept batches."""
         with self._tails.lock:
             if start_offset < self.start_offset:
                 return None
@@ -44,7 +46,7 @@ class HotTail:
             return chunks
 
     def forget(self, end_offset: int) -> None:
-        """Drop everything; the log ends at `end_offset`."""
+        """Drop all batches; the log ends at `end_offset`."""
         with self._tails.lock:
             self._clear(end_offset)
 
@@ -54,7 +56,7 @@ class HotTail:
         self.start_offset = end_offset
 
     def give_up_first(self) -> int:
-        """Drop the oldest batch; return its size in bytes, 0 without one. The lock is held."""
+        """Drop the oldest batch; return its size in bytes, 0 if there is none. Call it with the lock held."""
         if self._first == len(self.batches):
             return 0
         batch = self.batches[self._first]
@@ -67,7 +69,7 @@ class HotTail:
 
 
 class HotTails:
-    """The tails of a store, which share `max_bytes`: the log that was written least recently gives up first."""
+    """The tails of a store, which share `max_bytes`: the least recently written log's batches are dropped first."""
 
     def __init__(self, max_bytes: int) -> None:
         self.lock = Lock()
@@ -76,7 +78,9 @@ class HotTails:
         self._by_use: OrderedDict[HotTail, None] = OrderedDict()
 
     def count(self, tail: HotTail, size_bytes: int) -> None:
-        """`tail` has grown by `size_bytes`. The lock is held."""
+        """Account for the growth of `tail` by `size_bytes`, and drop batches above the limit. Call it with the lock
+        held.
+        """
         self._bytes += size_bytes
         self._by_use[tail] = None
         self._by_use.move_to_end(tail)
@@ -88,7 +92,7 @@ class HotTails:
                 del self._by_use[oldest]
 
     def remove(self, tail: HotTail) -> None:
-        """The log is closed."""
+        """Remove the tail of a closed log."""
         tail.forget(tail.start_offset)
         with self.lock:
             self._by_use.pop(tail, None)

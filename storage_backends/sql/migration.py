@@ -1,4 +1,4 @@
-"""Makes the schema, or upgrades an older one; refuses one that a newer version made."""
+"""Creates the schema, or upgrades an older one; refuses that of a newer version."""
 
 import logging
 from pathlib import Path
@@ -15,7 +15,7 @@ _SELECT: Final = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 
 
 
 def upgrade(database: Database) -> None:
-    """Bring the schema to `VERSION`. Raises StoreFormatError for one that this version does not know, StoreError."""
+    """Upgrade the schema to `VERSION`. Raises StoreFormatError if its version is not supported, StoreError."""
     with database.writing("making the schema") as connection:
         found = _version(connection)
         if found != VERSION:
@@ -24,7 +24,7 @@ def upgrade(database: Database) -> None:
 
 
 def check_version(connection: Connection, database: Database) -> None:
-    """Raises StoreFormatError unless the schema is this version's."""
+    """Raise StoreFormatError unless the schema has `VERSION`."""
     found = _version(connection)
     if found is None:
         raise StoreFormatError(f"{database.location} is no store of Odradek: there is no table {VERSION_TABLE}")
@@ -51,9 +51,9 @@ def _check_known(found: str | None, database: Database) -> None:
 
 
 def run_migrations(connection: Connection, to: str = "head") -> None:
-    """Apply the migrations up to one of them, in the connection's transaction. Raises what SQLAlchemy raises."""
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs each step, and at its import
-    # alembic takes a tenth of a second to import, and is needed once in a database's life
+    """Apply the migrations up to `to`, in the connection's transaction. Raises SQLAlchemy's errors."""
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # alembic logs each step, and when it is imported
+    # imported here: it takes a tenth of a second, and is needed only for a new or older database
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 

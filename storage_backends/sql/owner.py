@@ -1,9 +1,10 @@
-"""One broker owns a database. A lock keeps a second one away; an epoch keeps one out that has lost the lock.
+"""One broker owns a database. A lock excludes a second one; an epoch fences a broker that has lost the lock.
 
-The lock goes with the process: in SQLite a flock on a file beside the database, in PostgreSQL an advisory lock of a
-connection. That connection can break while the process goes on, and another broker may then take over; it raises the
-epoch in `odradek_owner`. Each transaction that writes checks the epoch, in PostgreSQL with a shared lock on the row, so
-that a take-over waits for a transaction under way and every later one of the old owner fails.
+The lock is released when the process ends: for SQLite it is a flock on a file beside the database, in PostgreSQL an
+advisory lock of a connection. That connection can break while the process continues, and another broker may then take
+over; it increments the epoch in `odradek_owner`. Each transaction that writes checks the epoch, in PostgreSQL with a
+shared lock on the row, so that a takeover waits for a transaction in progress, and all later ones of the old owner
+fail.
 """
 
 import fcntl
@@ -20,7 +21,7 @@ from odradek.storage_backends.sql.driver import Statement, first
 from odradek.storage_backends.sql.errors import mapped
 
 _LOCK_ID: Final = 0x0D4ADE4B
-# Of the schema: several stores may share a database.
+# The lock is per schema: several stores may share a database.
 _TRY_LOCK: Final = text("SELECT pg_try_advisory_lock(:id, hashtext(current_schema()))")
 _UNLOCK: Final = text("SELECT pg_advisory_unlock(:id, hashtext(current_schema()))")
 _RAISE: Final = text("UPDATE odradek_owner SET epoch = epoch + 1 WHERE id = 1")
@@ -33,7 +34,7 @@ _CHECK_SHARED: Final = Statement("SELECT epoch FROM odradek_owner WHERE id = 1 F
 
 
 class Owner:
-    """Takes the lock on construction. Raises StoreLockedError, StoreError."""
+    """Ownership of a database. The constructor takes the lock. Raises StoreLockedError, StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -47,24 +48,26 @@ class Owner:
             self._lock_session()
 
     def take_over(self) -> None:
-        """Fence every earlier owner. To be called once the schema is there."""
+        """Fence all earlier owners. Call it after the schema was created."""
         with self._database.writing("taking the database over") as connection:
             connection.execute(_INSERT)
             connection.execute(_RAISE)
             self.epoch = connection.execute(_EPOCH).scalar_one()
 
     def check(self, connection: Connection) -> None:
-        """To be called in every transaction that writes. Raises StoreLockedError where another broker took over."""
+        """Check the epoch, in every transaction that writes. Raises StoreLockedError if another broker has taken
+        over.
+        """
         if first(connection, self._check, {}) != self.epoch:
             raise StoreLockedError(f"another broker has taken over {self._database.location}: this one writes no more")
 
     def release(self) -> None:
-        """Let another process have the database. Idempotent."""
+        """Release the lock. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
         if self._session is not None:
-            # The server notices a closed connection a moment later, and the next process may come at once.
+            # The server notices a closed connection with a delay, and the next process may start at once.
             with suppress(SQLAlchemyError):
                 self._session.execute(_UNLOCK, {"id": _LOCK_ID})
             self._session.invalidate()

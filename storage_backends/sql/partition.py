@@ -32,7 +32,7 @@ __all__ = ["SqlPartition"]
 
 
 class SqlLease:
-    """Batches that garbage collection keeps alive; `release` only forgets them."""
+    """Batches as ordinary objects; `release` only drops the references."""
 
     __slots__ = ("chunks", "size_bytes")
 
@@ -46,7 +46,9 @@ class SqlLease:
 
 
 class SqlPartition:
-    """A `PartitionStore`: the state in memory, the batches in the database, the newest of them in both."""
+    """A `PartitionStore`: the state is in memory, the batches are in the database, and the newest batches are in
+    both.
+    """
 
     def __init__(
         self, store: "SqlStore", key: PartitionKey, log: int, state: LogState, policy: LogPolicy, *, had_columns: bool
@@ -56,11 +58,12 @@ class SqlPartition:
         self.log = log
         self._state = state
         self._policy = policy
-        self._lock = Lock()  # around the state; never held while the database is asked
+        self._lock = Lock()  # guards the state; never held during a query
         self._tail = HotTail(store.tails, state.log_end_offset)
         self._failed = False
         self._closed = False
-        # Whether the last commit wrote columns; None if unknown: no commit yet since the setting changed.
+        # Whether the last commit wrote rows of records; None if unknown, before the first commit after the setting
+        # changed.
         self._has_columns: bool | None = None if had_columns or policy.columns else False
 
     @property
@@ -75,7 +78,7 @@ class SqlPartition:
 
     @property
     def unsynced_commit_bytes(self) -> int:
-        """See `PartitionStore.unsynced_commit_bytes`: the database has one way to commit, which waits for its disk."""
+        """See `PartitionStore.unsynced_commit_bytes`: every commit is durable."""
         return ANY_COMMIT_BYTES
 
     def load(self) -> LogSnapshot:
@@ -123,9 +126,9 @@ class SqlPartition:
         self._has_columns = rows is not None
 
     def commit_at_once(self, writes: Sequence[LogWrite]) -> bool:
-        """See `PartitionStore.commit_at_once`: a database always waits."""
+        """See `PartitionStore.commit_at_once`: always False, since a database has to wait."""
         with self._using() as state:
-            state.change(writes, self._policy)  # a gap is a defect of the caller, whichever way it takes
+            state.change(writes, self._policy)  # raises ValueError for a gap, as `commit` does
         return False
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> SqlLease:
@@ -134,7 +137,7 @@ class SqlPartition:
             _check_within(state, start_offset)
             end_offset = min(end_offset, state.log_end_offset)
             borders = state.borders_after(start_offset)
-        # As in Kafka no read goes beyond its segment, unless that has nothing left to read.
+        # As in Kafka a read ends with its segment, unless the segment has nothing left to read.
         for border in borders if start_offset < end_offset else ():
             chunks = self._read(start_offset, min(border, end_offset), max_bytes)
             if chunks or border >= end_offset:
@@ -151,7 +154,7 @@ class SqlPartition:
         return chunks
 
     def is_hot(self, start_offset: int) -> bool:
-        """See `PartitionStore.is_hot`: whether the batches are in memory."""
+        """See `PartitionStore.is_hot`: True if the batches are in memory."""
         return start_offset >= self._tail.start_offset
 
     def find_by_timestamp(self, timestamp_ms: int) -> int | None:
@@ -176,7 +179,7 @@ class SqlPartition:
             return None if largest is None else queries.find_at(connection, self.log, start, end, largest)
 
     def producers_before(self, end_offset: int) -> ProducersAt:
-        """See `PartitionStore.producers_before`. The rows are those of the whole log, and of its end alone."""
+        """See `PartitionStore.producers_before`. None, since the rows are only kept as of the log end."""
         del end_offset
         with self._using() as state:
             return ProducersAt(state.log_start_offset, NO_ROWS)
@@ -198,7 +201,7 @@ class SqlPartition:
     def _truncated(
         self, state: LogState, segments: list[SegmentState], end_offset: int, rebuilt: Mapping[int, bytes]
     ) -> tuple[LogState, int]:
-        """The state after a truncation, and the offset below which batches stay."""
+        """Return the state after a truncation, and the offset below which batches are kept."""
         if not segments:
             return state.truncated(end_offset, [SegmentState(end_offset)], rebuilt), 0
         with self._store.database.reading(f"truncating {self._key}") as connection:
@@ -262,7 +265,7 @@ class SqlPartition:
         return sum(info.size_bytes for info in self.segments())
 
     def first_offset(self) -> int | None:
-        """Below which batches may be deleted; None once the log is closed."""
+        """Return the offset below which batches may be deleted; None once the log is closed."""
         with self._lock:
             return None if self._closed or self._failed else self._state.segments[0].base_offset
 
@@ -277,7 +280,7 @@ class SqlPartition:
 
     @contextmanager
     def _using(self) -> Generator[LogState]:
-        """The state, with the lock held."""
+        """A context with the state, in which the lock is held."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"the log of {self._key} is closed")

@@ -1,4 +1,6 @@
-"""Deletes rows that no log shows any more, in the background and few at a time, so that producers are not held up."""
+"""Deletes rows that no log contains any more, in the background and in small transactions, so that producers hardly
+wait.
+"""
 
 import logging
 from collections import deque
@@ -18,14 +20,16 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("odradek.storage")
 ROWS: Final = 256
-"""How many batches one transaction deletes."""
+"""The number of batches that one transaction deletes."""
 RECORDS: Final = 5000
-"""How many rows of records one does."""
+"""The number of rows of records that one transaction deletes."""
 _BEYOND_ALL: Final = 2**63 - 1
 
 
 class Purger:
-    """A thread that works off a queue. Work left at the end is found again when the store and its logs are opened."""
+    """A thread with a queue of logs to purge. Work left when it stops is found again when the store and its logs are
+    opened.
+    """
 
     def __init__(self, group: CommitGroup, dead: Iterable[int]) -> None:
         self._group = group
@@ -44,7 +48,7 @@ class Purger:
         self._put(partition)
 
     def stop(self) -> None:
-        """End after the transaction under way."""
+        """Stop after the current transaction."""
         with self._condition:
             self._stopped = True
             self._condition.notify()
@@ -60,7 +64,7 @@ class Purger:
         while (work := self._next()) is not None:
             try:
                 if self._step(work):
-                    self._put(work)  # behind the others
+                    self._put(work)  # at the end of the queue
             except StoreError as error:
                 LOG.warning("rows that are not shown any more stay until the next start: %s", error)
 
@@ -71,7 +75,7 @@ class Purger:
             return None if self._stopped else self._queue.popleft()
 
     def _step(self, work: "int | SqlPartition") -> bool:
-        """Delete some rows; whether there may be more."""
+        """Delete some rows; return True if there may be more."""
         more: list[bool] = []
 
         def delete(connection: Connection) -> None:
@@ -87,7 +91,7 @@ def _delete_rows(connection: Connection, work: "int | SqlPartition") -> bool:
             return True
         delete_log(connection, work)
         return False
-    before = work.first_offset()  # asked inside the transaction: a truncation may have come between
+    before = work.first_offset()  # called inside the transaction, since a truncation may have run before it
     if before is None:
         return False
     return columns.purge(connection, work.log, before, RECORDS) or purge(connection, work.log, before, ROWS)

@@ -9,7 +9,7 @@ from odradek.partitions.model import AbortedTransaction
 from odradek.storage_backends.sql.state import LogState, SegmentState
 
 MAX_ROWS: Final = 1000
-"""How many batches one read looks at, at most."""
+"""The maximal number of batches that one read considers."""
 
 _LOG: Final = text("SELECT log_start_offset, log_end_offset, clean_offset FROM odradek_logs WHERE id = :log")
 _SEGMENTS: Final = text(
@@ -61,7 +61,7 @@ _FIRST_TIME: Final = text(
 
 
 def load(connection: Connection, log: int) -> LogState:
-    """The state of a log. Its segments, epochs and producers are read whole, its batches not at all."""
+    """Return the state of a log, without reading batches."""
     of_log = {"log": log}
     start, end, clean = connection.execute(_LOG, of_log).one()
     segments = [SegmentState(*row) for row in _rows(connection, _SEGMENTS, of_log)]
@@ -77,7 +77,7 @@ def load(connection: Connection, log: int) -> LogState:
 
 
 def read(connection: Connection, log: int, start: int, end: int, max_bytes: int) -> list[memoryview]:
-    """The batches that `PartitionStore.read` lends."""
+    """Return the batches that `PartitionStore.read` lends."""
     sizes = _rows(connection, _SIZES, {"log": log, "start": start, "end": end, "rows": MAX_ROWS})
     last = _last_within(sizes, max_bytes)
     if last < 0:
@@ -89,7 +89,9 @@ def read(connection: Connection, log: int, start: int, end: int, max_bytes: int)
 def read_since(
     connection: Connection, log: int, start: int, end: int, max_bytes: int, since_ms: int | None
 ) -> list[tuple[int, int, bytes]]:
-    """Batches of offsets `start` to `end`, each with its base and last offset, without those wholly older."""
+    """Return batches of offsets `start` to `end`, each with its base and last offset, without those older than
+    `since_ms`.
+    """
     since = -(2**63) if since_ms is None else since_ms
     bounds = {"log": log, "start": start, "since": since}
     last = _last_within(_rows(connection, _SIZES_SINCE, {**bounds, "end": end, "rows": MAX_ROWS}), max_bytes)
@@ -100,7 +102,7 @@ def read_since(
 
 
 def _last_within(sizes: Sequence[tuple[int, int]], max_bytes: int) -> int:
-    """The last offset of the batches that fit, or of the first one; -1 without batches."""
+    """Return the last offset of the batches that fit, or of the first one; -1 if there are none."""
     last = -1
     for last_offset, size_bytes in sizes:
         if last >= 0 and size_bytes > max_bytes:
@@ -111,28 +113,30 @@ def _last_within(sizes: Sequence[tuple[int, int]], max_bytes: int) -> int:
 
 
 def find_at(connection: Connection, log: int, start: int, end: int, timestamp_ms: int) -> int | None:
-    """The base offset of the first batch from `start` to `end` whose max timestamp is not less; None without one."""
+    """Return the base offset of the first batch from `start` to `end` with a max timestamp >= `timestamp_ms`, or
+    None.
+    """
     found = connection.execute(_FIRST_AT, {"log": log, "start": start, "end": end, "time": timestamp_ms})
     return found.scalar_one_or_none()
 
 
 def max_time(connection: Connection, log: int, start: int, end: int) -> int | None:
-    """The largest timestamp of the batches from `start` to `end`; None without batches."""
+    """Return the largest timestamp of the batches from `start` to `end`; None if there are none."""
     return connection.execute(_MAX_TIME, {"log": log, "start": start, "end": end}).scalar_one()
 
 
 def first_ending_at(connection: Connection, log: int, offset: int) -> int | None:
-    """The base offset of the first batch that ends at or above `offset`."""
+    """Return the base offset of the first batch that ends at or above `offset`, or None."""
     return connection.execute(_FIRST_ENDING, {"log": log, "start": offset}).scalar_one_or_none()
 
 
 def has_rows_below(connection: Connection, log: int, offset: int) -> bool:
-    """Whether there are batches that end before `offset`."""
+    """Return True if there are batches that end before `offset`."""
     return connection.execute(_BELOW, {"log": log, "before": offset}).first() is not None
 
 
 def summed(connection: Connection, log: int, base_offset: int, end_offset: int) -> SegmentState:
-    """What the batches from `base_offset` to `end_offset` add up to."""
+    """Return the state of a segment of the batches from `base_offset` to `end_offset`."""
     extent = {"log": log, "start": base_offset, "end": end_offset}
     size_bytes, max_timestamp_ms = connection.execute(_SUMS, extent).one()
     first = connection.execute(_FIRST_TIME, extent).scalar_one_or_none()

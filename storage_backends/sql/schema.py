@@ -1,4 +1,4 @@
-"""The tables. Changes come as a migration in `migrations/versions`, and a test compares both."""
+"""The tables. A change requires a migration in `migrations/versions`; a test compares both."""
 
 from sqlalchemy import (
     BigInteger,
@@ -24,13 +24,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 VERSION = "0003"
-"""The newest migration, which this version of the store reads and writes."""
+"""The newest migration, the only schema version that this version of the store reads and writes."""
 
 METADATA = MetaData()
 OUTBOX_METADATA = MetaData()
-"""What is in PostgreSQL alone."""
+"""Tables that exist only in PostgreSQL."""
 
-# SQLite numbers rows by itself only where the key is an INTEGER.
+# SQLite assigns numbers to rows only if the key is an INTEGER.
 _RowId = BigInteger().with_variant(Integer, "sqlite")
 
 OWNER = Table(
@@ -59,7 +59,7 @@ LOGS = Table(
     Column("log_start_offset", BigInteger, nullable=False),
     Column("log_end_offset", BigInteger, nullable=False),
     Column("clean_offset", BigInteger, nullable=False),
-    # From here on batches have their rows in odradek_records; none has where it is NULL.
+    # The offset from which on batches have rows in odradek_records; NULL: none have.
     Column("columns_start", BigInteger, nullable=True),
     Index("odradek_logs_partition", "topic", "topic_id", "partition"),
 )
@@ -73,7 +73,7 @@ BATCHES = Table(
     Column("max_timestamp_ms", BigInteger, nullable=False),
     Column("size_bytes", Integer, nullable=False),
     Column("records", LargeBinary, nullable=False),
-    # All that searches need, so that none of them reads a batch.
+    # Covers all columns of searches, so that they do not read batches.
     Index(
         "odradek_batches_offsets",
         "log_id",
@@ -128,20 +128,20 @@ ABORTED = Table(
 )
 
 SHORT_KEYS = "NOT has_long_key"
-"""Of the rows that the index on keys has: an entry of PostgreSQL's is bounded in size."""
+"""The condition of the index on keys: the size of an index entry is limited in PostgreSQL."""
 OF_TRANSACTIONS = "producer_id IS NOT NULL"
 
 RECORDS = Table(
     "odradek_records",
     METADATA,
-    # No foreign key: it would be checked for each record.
+    # Not a foreign key, which would be checked for each record.
     Column("log_id", BigInteger, nullable=False),
     Column("record_offset", BigInteger, nullable=False),
     Column("timestamp_ms", BigInteger, nullable=False),
     Column("record_key", LargeBinary, nullable=True),
     Column("record_value", LargeBinary, nullable=True),
     Column("headers", Text, nullable=True),
-    # Of a transaction: the record counts if the producer's next marker is a commit.
+    # Set for transactional records, which are committed if the producer's next marker is a commit.
     Column("producer_id", BigInteger, nullable=True),
     Column("has_long_key", Boolean, nullable=False),
     Index("odradek_records_offsets", "log_id", "record_offset", unique=True),

@@ -1,7 +1,6 @@
-"""The in-memory state of a log without its batches, and the changes of commits to it. Independent of the database.
-
-A change is computed from a plan and written by the caller, and only then applied: until the write succeeds, readers see
-the previous state.
+"""The in-memory state of a log without its batches, and the changes of commits to it. Without access to the database. A
+change is computed from a plan, written by the caller, and only then applied: until the write succeeds, readers see the
+previous state.
 """
 
 from bisect import bisect_right
@@ -33,7 +32,7 @@ from odradek.wire.values import immutable, mutable
 
 @immutable
 class SegmentState:
-    """A range of offsets from `base_offset` on, and what its batches add up to."""
+    """A segment: a range of offsets from `base_offset` on, with size and timestamps of its batches."""
 
     base_offset: int
     size_bytes: int = 0
@@ -41,7 +40,7 @@ class SegmentState:
     max_timestamp_ms: int = NO_TIMESTAMP
 
     def with_batch(self, batch: StoredBatch) -> "SegmentState":
-        """The segment with one batch more."""
+        """Return the segment with a batch added."""
         return SegmentState(
             self.base_offset,
             self.size_bytes + len(batch.data),
@@ -52,7 +51,7 @@ class SegmentState:
 
 @mutable
 class Change:
-    """What a commit does to a log. `restarts`: everything before it goes first. Ends and starts are the new ones."""
+    """The change of a log by a commit. With `restarts` the log is first emptied. Ends and starts are the new ones."""
 
     segments: list[SegmentState]
     log_start_offset: int
@@ -77,7 +76,7 @@ class Change:
             self._write(write)
 
     def drop_dead_segments(self) -> None:
-        """Leave out the segments that lie wholly below the log start."""
+        """Remove the segments that are completely below the log start."""
         dead = 0
         while dead + 1 < len(self.segments) and self.segments[dead + 1].base_offset <= self.log_start_offset:
             self.changed_segments.pop(self.segments[dead].base_offset, None)
@@ -119,7 +118,7 @@ class Change:
 
 @mutable
 class LogState:
-    """Producer rows stand with the log end after the write that last set them."""
+    """A log's state without its batches. Each producer row has the log end after the write that last set it."""
 
     segments: list[SegmentState] = field(default_factory=lambda: [SegmentState(0)])
     log_start_offset: int = 0
@@ -130,7 +129,9 @@ class LogState:
     aborted: list[AbortedTransaction] = field(default_factory=list[AbortedTransaction])
 
     def change(self, writes: Sequence[LogWrite], policy: LogPolicy) -> Change:
-        """What the writes do, the batches' bytes copied. Raises ValueError where they do not continue the log."""
+        """Return the change of the writes, with the batches' bytes copied. Raises ValueError if they do not continue
+        the log.
+        """
         active = self.segments[-1]
         fill = SegmentFill(active.size_bytes, active.first_timestamp_ms)
         change = Change(list(self.segments), self.log_start_offset, self.log_end_offset, self.clean_offset)
@@ -140,7 +141,7 @@ class LogState:
         return change
 
     def apply(self, change: Change) -> None:
-        """Take the change over."""
+        """Apply a committed change."""
         if change.restarts:
             self.epochs, self.producers, self.aborted = {}, {}, []
         self.segments = change.segments
@@ -158,12 +159,14 @@ class LogState:
             self.aborted = [each for each in self.aborted if each.last_offset >= first]
 
     def survivors(self, end_offset: int) -> list[SegmentState]:
-        """The segments that a truncation to `end_offset` leaves, the last of them cut; none: the log is emptied."""
+        """Return the segments that remain after a truncation to `end_offset`, the last one truncated; none if the log
+        is emptied.
+        """
         kept = [each for each in self.segments if each.base_offset <= end_offset]
         return kept if end_offset >= self.log_start_offset else []
 
     def truncated(self, cut: int, segments: list[SegmentState], rebuilt: Mapping[int, bytes]) -> "LogState":
-        """The state after a truncation at `cut`, which leaves `segments`."""
+        """Return the state after a truncation at `cut`, with the remaining `segments`."""
         epochs = visible_epochs(self.epochs, self.log_start_offset)
         aborted = visible_aborted(self.aborted, self.log_start_offset)
         return LogState(
@@ -177,14 +180,14 @@ class LogState:
         )
 
     def replaced(self, segment: SegmentState, end_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
-        """Put `segment` in the place of all from its base offset up to `end_offset`."""
+        """Replace all segments from the base offset of `segment` up to `end_offset` by it."""
         before = [each for each in self.segments if each.base_offset < segment.base_offset]
         after = [each for each in self.segments if each.base_offset >= end_offset]
         self.segments = [*before, segment, *after]
         self.aborted = without_run(self.aborted, segment.base_offset, end_offset) + list(aborted)
 
     def snapshot(self) -> LogSnapshot:
-        """All but the batches."""
+        """Return the log's state without batches."""
         return LogSnapshot(
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
@@ -196,7 +199,7 @@ class LogState:
         )
 
     def borders_after(self, offset: int) -> list[int]:
-        """Where the segment that holds `offset` ends, and each later one."""
+        """Return the end offsets of the segment that contains `offset` and of all later ones."""
         bases = [each.base_offset for each in self.segments]
         return [*bases[bisect_right(bases, offset) :], self.log_end_offset]
 

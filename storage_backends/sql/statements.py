@@ -1,4 +1,4 @@
-"""The statements, the same for SQLite and PostgreSQL, and the transactions' parts that are made of them."""
+"""SQL statements, the same for SQLite and PostgreSQL, and the units of transactions made of them."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from odradek.storage_backends.sql.outbox import queries as outbox
 from odradek.storage_backends.sql.state import Change, LogState, SegmentState
 
 LIVE, STRAY, DRAFT, DEAD = range(4)
-"""The kinds of logs: in use, set aside, a segment in the making, to be deleted."""
+"""The kinds of logs: in use, set aside, an unfinished segment, to be deleted."""
 
 _OF_STATE: Final = ("odradek_segments", "odradek_epochs", "odradek_producers", "odradek_aborted")
 _DELETE_STATE: Final = tuple(text(f"DELETE FROM {table} WHERE log_id = :log") for table in _OF_STATE)  # noqa: S608
@@ -82,7 +82,7 @@ def write_change(connection: Connection, log: int, change: Change) -> None:
 
 
 def write_truncation(connection: Connection, log: int, keep_below: int, after: LogState) -> None:
-    """Write the state after a truncation; only batches that end below `keep_below` stay."""
+    """Write the state after a truncation; only batches that end below `keep_below` are kept."""
     columns.lock(connection, log)
     connection.execute(_CUT_BATCHES, {"log": log, "end": keep_below})
     columns.truncate(connection, log, keep_below)
@@ -102,7 +102,7 @@ def write_replacement(
     end_offset: int,
     aborted: "tuple[AbortedTransaction, ...]",
 ) -> None:
-    """Put a draft's batches in the place of a run of segments."""
+    """Replace a run of segments by a draft's batches."""
     run = {"log": log, "base": segment.base_offset, "end": end_offset}
     for statement in (_DELETE_RUN, _DELETE_RUN_SEGMENTS, _DELETE_RUN_ABORTED):
         connection.execute(statement, run)
@@ -133,7 +133,7 @@ def insert_batches(connection: Connection, log: int, batches: list[StoredBatch])
 
 
 def purge(connection: Connection, log: int, before: int, rows: int) -> bool:
-    """Delete up to `rows` of the batches that end before an offset, the oldest first; whether there was one."""
+    """Delete up to `rows` of the batches that end before an offset, the oldest first; return True if there was one."""
     return connection.execute(_PURGE, {"log": log, "before": before, "rows": rows}).rowcount > 0
 
 

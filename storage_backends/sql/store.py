@@ -32,7 +32,7 @@ from odradek.storage_backends.sql.statements import DEAD, DRAFT, LIVE, STRAY
 
 LOG: Final = logging.getLogger("odradek.storage")
 HOT_TAILS: Final = 4
-"""How many times `hot_bytes` the newest batches of all logs may take together in memory."""
+"""The memory for the newest batches of all logs together, as a multiple of `hot_bytes`."""
 
 _BY_KIND: Final = text("SELECT id, name, topic, topic_id, partition FROM odradek_logs WHERE kind = :kind")
 _FIND: Final = text(
@@ -53,7 +53,7 @@ _SET_PROPERTY: Final = text(
 
 
 def open_sql_store(url: str, options: StoreOptions) -> "SqlStore":
-    """Open the store in the database that a SQLAlchemy URL names, making the schema where there is none."""
+    """Open the store in the database of a SQLAlchemy URL, creating the schema if there is none."""
     return SqlStore(url, options)
 
 
@@ -118,7 +118,7 @@ class SqlStore:
         return partition
 
     def delete(self, key: PartitionKey) -> None:
-        """See `Store.delete`: the log is gone at once, its rows soon."""
+        """See `Store.delete`: the log is removed at once, its rows are deleted in the background."""
         with self._lock:
             self._check_open()
             if key in self._open:
@@ -129,7 +129,7 @@ class SqlStore:
             self.give_up(log)
 
     def give_up(self, log: int) -> None:
-        """Make a log dead; its rows are deleted in the background. Raises StoreError."""
+        """Mark a log as dead; its rows are deleted in the background. Raises StoreError."""
         self._set_kind(log, DEAD, None)
         self._purger.delete(log)
 
@@ -164,7 +164,7 @@ class SqlStore:
             self.give_up(log)
 
     def space(self) -> StoreSpace:
-        """See `Store.space`: what a database on another machine has left is unknown."""
+        """See `Store.space`: the space of a PostgreSQL server is unknown."""
         if not self.database.is_sqlite:
             return StoreSpace(self.database.location)
         try:
@@ -190,7 +190,9 @@ class SqlStore:
         return self._outbox
 
     def close_idle(self) -> int:
-        """See `Store.close_idle`: open logs hold no files, and memory within one budget."""
+        """See `Store.close_idle`: nothing to do, since open logs have no files, and their memory is limited
+        together.
+        """
         return 0
 
     def close(self) -> None:
@@ -213,7 +215,7 @@ class SqlStore:
         return made[0]
 
     def forget(self, key: PartitionKey) -> None:
-        """Take note that a partition closed itself."""
+        """Remove a partition from the open ones, after it was closed."""
         with self._lock:
             self._open.pop(key, None)
 
@@ -222,14 +224,14 @@ class SqlStore:
         self._purger.shorten(partition)
 
     def show(self, topic: str) -> None:
-        """Make the view of a topic that has rows. A failure is only logged."""
+        """Create the view of a topic with rows. A failure is only logged."""
         try:
             make_view(self.database, topic)
         except StoreError as error:
             LOG.warning("topic %s has no view for SQL: %s", topic, error)
 
     def note_left_over(self, error: StoreError) -> None:
-        """Log that rows stay that are of no use; they go when the store is opened next."""
+        """Log that unused rows remain until the store is opened next."""
         LOG.warning("rows of a discarded draft stay in %s until the next start: %s", self.database.location, error)
 
     def _dead(self) -> list[int]:

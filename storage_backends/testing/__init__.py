@@ -1,4 +1,4 @@
-"""The conformance suite that holds every backend to `storage_backends.interface`, for this project's and for others.
+"""The conformance suite of `storage_backends.interface`, for the backends of this project and for others.
 
 In a test module, define the fixture `store_factory` (see `medium.StoreFactory`) and subclass the suite:
 
@@ -10,5 +10,5 @@ In a test module, define the fixture `store_factory` (see `medium.StoreFactory`)
 
     class TestMyStore(StoreConformance): ...
 
-It needs pytest and hypothesis, which are not dependencies of the package; so nothing of it is imported here.
+It requires pytest and hypothesis, which are not dependencies of the package; so its modules are not imported here.
 """

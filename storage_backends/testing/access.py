@@ -1,4 +1,4 @@
-"""Small helpers to fill and read a log."""
+"""Helpers that fill and read a log."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _BIG = 2**31 - 1
 
 
 def fill(log: PartitionStore, count: int, *, start: int = 0, size_bytes: int = 100) -> list[StoredBatch]:
-    """Commit `count` batches of one offset each, one by one, with rising timestamps (1000 + offset)."""
+    """Commit `count` batches of one offset each, one by one, with ascending timestamps (1000 + offset)."""
     payload = b"p" * size_bytes
     batches = [make_batch(n, max_timestamp_ms=1000 + n, payload=payload) for n in range(start, start + count)]
     for batch in batches:
@@ -20,7 +20,7 @@ def fill(log: PartitionStore, count: int, *, start: int = 0, size_bytes: int = 1
 
 
 def read_all(log: PartitionStore, start_offset: int, end_offset: int = _BIG, max_bytes: int = _BIG) -> bytes:
-    """Read once, and give the lease back."""
+    """Return the bytes of one read, and release the lease."""
     lease = log.read(start_offset, end_offset, max_bytes)
     content = b"".join(lease.chunks)
     lease.release()
@@ -28,7 +28,7 @@ def read_all(log: PartitionStore, start_offset: int, end_offset: int = _BIG, max
 
 
 def contents(log: PartitionStore) -> dict[int, bytes]:
-    """All batches by their base offsets, with CRCs checked and offsets contiguous."""
+    """Return all batches by base offset, after checking CRCs and that offsets are contiguous."""
     segments, snapshot = log.segments(), log.load()
     got: dict[int, bytes] = {}
     offset = snapshot.log_start_offset
@@ -49,7 +49,7 @@ def joined(batches: Sequence[StoredBatch]) -> bytes:
 
 
 def replace_run(log: PartitionStore, base_offset: int, end_offset: int, kept: Sequence[int]) -> None:
-    """Replace a run by one with only the batches at `kept`."""
+    """Replace a run of segments by one with only the batches at `kept`."""
     draft = log.draft(base_offset, end_offset)
     for offset in kept:
         draft.add([make_batch(offset, max_timestamp_ms=1000 + offset, payload=b"p" * 100)])
@@ -59,7 +59,7 @@ def replace_run(log: PartitionStore, base_offset: int, end_offset: int, kept: Se
 
 
 def base_offsets(log: PartitionStore, start_offset: int = 0) -> list[int]:
-    """The base offsets of all batches, as a reader finds them."""
+    """Return the base offsets of all batches, in the order in which a reader gets them."""
     offset, end_offset, found = start_offset, log.load().log_end_offset, list[int]()
     while offset < end_offset:
         headers = list(iter_headers(read_all(log, offset)))

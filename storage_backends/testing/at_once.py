@@ -1,4 +1,4 @@
-"""The part of the suite on `PartitionStore.commit_at_once`. The fixtures are those of `conformance`."""
+"""The tests of `PartitionStore.commit_at_once`. The fixtures are those of `conformance`."""
 
 import pytest
 
@@ -10,10 +10,10 @@ from odradek.storage_backends.testing.keys import KEY, SIBLING
 
 
 class CommittingAtOnce:
-    """A commit that waits for no disk is a whole commit, or none at all."""
+    """`commit_at_once` does a complete commit or changes nothing."""
 
     def test_it_is_a_commit_like_any_other_or_changes_nothing(self, store: Store) -> None:
-        """Two logs that get the same writes, one at once where it can, stay equal."""
+        """Two logs with the same writes are equal, although one uses `commit_at_once` if possible."""
         policy = LogPolicy(segment_bytes=150, durable=False)
         tried, plain = store.open(KEY, policy), store.open(SIBLING, policy)
         for number in range(12):
@@ -28,7 +28,7 @@ class CommittingAtOnce:
             assert read_all(tried, 0) == read_all(plain, 0)
 
     def test_a_log_start_that_it_moves_is_moved_whole_or_not_at_all(self, store: Store) -> None:
-        """Segments below a new log start go in a commit that may wait."""
+        """Segments below a new log start are deleted by a commit that may wait."""
         log = store.open(KEY, LogPolicy(segment_bytes=100, durable=False))
         log.commit([LogWrite([make_batch(number)]) for number in range(6)], sync=False)
         for start in (3, 6):
@@ -40,7 +40,7 @@ class CommittingAtOnce:
             assert log.load().log_start_offset == start
 
     def test_a_gap_is_refused_as_by_a_commit(self, log: PartitionStore) -> None:
-        """A gap is a defect of the caller: ValueError, and nothing is written."""
+        """A gap is a bug of the caller: ValueError, and nothing is written."""
         with pytest.raises(ValueError, match="does not continue"):
             log.commit_at_once([LogWrite([make_batch(3)])])
 
@@ -51,7 +51,7 @@ class CommittingAtOnce:
             assert log.load() == LogSnapshot()
 
     def test_committing_nothing_changes_nothing(self, log: PartitionStore) -> None:
-        """In whichever way."""
+        """Neither with `commit` nor with `commit_at_once`."""
         fill(log, 2)
         before = log.load()
         log.commit([], sync=True)

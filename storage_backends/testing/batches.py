@@ -1,4 +1,4 @@
-"""Record batches for storage tests: true headers and checksums around bytes that no one looks into."""
+"""Record batches for storage tests: valid headers and checksums around arbitrary bytes."""
 
 from struct import Struct
 
@@ -19,7 +19,7 @@ def make_batch(
     leader_epoch: int = 0,
     payload: bytes = b"payload",
 ) -> StoredBatch:
-    """Return a batch of `count` offsets whose records are `payload` as it is."""
+    """Return a batch of `count` offsets with `payload` as its records section."""
     covered = _COVERED.pack(0, count - 1, max_timestamp_ms, max_timestamp_ms, -1, -1, -1, count) + payload
     length = len(covered) + _LENGTH_OF_REST
     prefix = _PREFIX.pack(base_offset, length, leader_epoch, MAGIC_V2, crc32c(covered))

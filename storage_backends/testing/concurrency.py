@@ -1,4 +1,6 @@
-"""Readers beside a writer, in threads: whatever they catch must be whole, in order, and stay as it is."""
+"""Readers concurrent with a writer, in threads: everything that they read has to be complete, in order, and unchanged
+while leased.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +21,7 @@ _BIG = 2**31 - 1
 
 
 def check_readers_beside_writer(factory: StoreFactory) -> None:
-    """Read at random while commits, rolls and deletions go on; hold leases over them."""
+    """Read at random during commits, rolls and deletions, and hold leases meanwhile."""
     medium = factory()
     store = medium.open()
     log = store.open(KEY, LogPolicy(segment_bytes=20_000))
@@ -57,7 +59,7 @@ def _read_until(log: PartitionStore, done: Event, random: Random) -> int:
         try:
             lease = log.read(offset, _BIG, random.choice([100, 3_000, 100_000]))
         except OffsetNotInStoreError:
-            assert offset < log.segments()[-1].end_offset  # so it lies below the log start by now
+            assert offset < log.segments()[-1].end_offset  # so it is below the log start by now
             continue
         held.append((lease, _checked(lease, offset, known_end_offset)))
         count += 1

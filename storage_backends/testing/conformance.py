@@ -1,4 +1,4 @@
-"""The suite: what every backend must do, example by example, then by Hypothesis and by threads."""
+"""The suite for every backend: examples, then tests with Hypothesis and with threads."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -525,7 +525,7 @@ class StoreConformance(
     _Replacing,
     _Keeping,
 ):
-    """All of it. Subclass it beside a fixture `store_factory`."""
+    """The whole suite. Subclass it in a module with a fixture `store_factory`."""
 
     def test_against_the_model(self, store_factory: StoreFactory) -> None:
         """Any sequence of operations."""

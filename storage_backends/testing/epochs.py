@@ -1,7 +1,6 @@
-"""The part of the suite on the history of leader epochs. The fixtures are those of `conformance`.
-
-Whatever takes the place of a log's segments, or moves the log, must not lose it (KAFKA-20961): a follower would be cut
-in the wrong place, or not at all.
+"""The tests of the history of leader epochs. The fixtures are those of `conformance`. Operations that replace a log's
+segments, or move the log, must not lose it (KAFKA-20961): a follower would be truncated at the wrong offset, or not at
+all.
 """
 
 from typing import Final
@@ -21,7 +20,7 @@ HISTORY: Final = (EpochStart(0, 0), EpochStart(2, 5), EpochStart(3, 13), EpochSt
 
 
 class KeepingEpochs:
-    """The history is what was written, less what was cut off or deleted."""
+    """The history contains everything written, except what was truncated or deleted."""
 
     @pytest.fixture
     def dated(self, store: Store) -> PartitionStore:
@@ -39,7 +38,7 @@ class KeepingEpochs:
     def test_compaction_leaves_the_history(
         self, medium: StoreMedium, store: Store, dated: PartitionStore, kept: list[int]
     ) -> None:
-        """Also that of epochs of which no batch is left, and in what is cut later."""
+        """Also of epochs without remaining batches, and after a later truncation."""
         replace_run(dated, 0, 20, kept)
         assert dated.load().epochs == HISTORY
         store.close()
@@ -56,7 +55,7 @@ class KeepingEpochs:
     def test_a_cut_leaves_the_history_of_what_stays(
         self, medium: StoreMedium, store: Store, dated: PartitionStore, end_offset: int, left: int
     ) -> None:
-        """A later epoch comes behind it."""
+        """A later epoch is added after it."""
         assert dated.truncate(end_offset).epochs == HISTORY[:left]
         store.close()
         store = medium.open()
@@ -71,7 +70,7 @@ class KeepingEpochs:
     def test_a_log_that_begins_anew_has_the_history_from_there(
         self, medium: StoreMedium, store: Store, dated: PartitionStore
     ) -> None:
-        """The epochs of what it had before would be those of other offsets."""
+        """The previous epochs would belong to other offsets."""
         dated.commit([LogWrite(log_start_offset=50)], sync=True)
         assert dated.load().epochs == ()
         began = LogWrite([make_batch(50), make_batch(51)], [EpochStart(5, 50), EpochStart(8, 51)], replicated=True)
@@ -84,7 +83,7 @@ class KeepingEpochs:
     def test_a_log_that_is_taken_back_has_the_history_with_which_it_was_set_aside(
         self, medium: StoreMedium, store: Store, dated: PartitionStore
     ) -> None:
-        """Also when another has stood in its place."""
+        """Also if there was another log of the partition in the meantime."""
         replace_run(dated, 4, 12, [9])
         dated.close()
         name = store.set_aside(KEY)

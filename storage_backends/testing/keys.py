@@ -1,4 +1,4 @@
-"""Partitions that the suite uses."""
+"""The partitions that the suite uses."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What the suite asks of a backend under test: something that can be opened, closed and opened again."""
+"""The interface of a backend under test: a medium on which a store can be opened, closed and reopened."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,10 +7,10 @@ from odradek.storage_backends.interface import Store
 
 
 class StoreMedium(Protocol):
-    """Where a store keeps its data (a directory, a database), empty at first."""
+    """The place where a store keeps its data (a directory, a database), initially empty."""
 
     def open(self) -> Store:
-        """Open the store, as a process does that starts. The one before is closed."""
+        """Open the store, as a starting process does. A store opened before is closed."""
         ...
 
     def destroy(self) -> None:
@@ -19,4 +19,4 @@ class StoreMedium(Protocol):
 
 
 StoreFactory = Callable[[], StoreMedium]
-"""Makes a new, empty medium each time it is called."""
+"""Creates a new, empty medium at each call."""

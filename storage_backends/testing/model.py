@@ -1,4 +1,4 @@
-"""A log as simple as can be, against which the backends are held: one list of batches, no segments."""
+"""A simple model of a log, with which backends are compared: one list of batches, no segments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,8 @@ from odradek.storage_backends.planning import visible_aborted, visible_epochs
 
 @dataclass(slots=True)
 class LogModel:
-    """What the interface promises, computed by looking at everything.
-
-    `rows_at` has, for each log end that there was, the producers' rows that there were.
+    """The behaviour that the interface specifies, computed from the whole list. `rows_at` has the producers' rows at
+    each earlier log end.
     """
 
     batches: list[StoredBatch] = field(default_factory=list[StoredBatch])
@@ -45,14 +44,14 @@ class LogModel:
         self.rows_at.setdefault(self.log_end_offset, []).append(self.snapshot(-1).producers)
 
     def restart(self, offset: int) -> None:
-        """Empty the log, which goes on at `offset`."""
+        """Empty the log, which continues at `offset`."""
         self.batches, self.epochs, self.producers, self.aborted = [], {}, {}, []
         self.rows_at.clear()
         self.log_start_offset = self.log_end_offset = offset
         self.clean_offset = 0
 
     def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> None:
-        """Cut the end off."""
+        """Truncate the log."""
         before = self.snapshot(-1)
         dropped = [batch.base_offset for batch in self.kept() if batch.last_offset >= end_offset]
         if end_offset < self.log_start_offset:
@@ -73,7 +72,7 @@ class LogModel:
     def clean(
         self, base_offset: int, end_offset: int, kept: list[StoredBatch], aborted: list[AbortedTransaction]
     ) -> None:
-        """Leave only some batches and aborted transactions of a range."""
+        """Keep only some batches and aborted transactions of a range."""
         around = [each for each in self.batches if not base_offset <= each.base_offset < end_offset]
         self.batches = sorted(around + kept, key=lambda each: each.base_offset)
         self.aborted = [each for each in self.aborted if not base_offset <= each.last_offset < end_offset] + aborted
@@ -93,7 +92,9 @@ class LogModel:
         return max((each.max_timestamp_ms for each in self.kept()), default=-1)
 
     def snapshot(self, max_timestamp_ms: int) -> LogSnapshot:
-        """Return what `load` must; the maximum may lie below the log start, so it is the caller's to check."""
+        """Return the expected result of `load`, except the max timestamp: it may be of a batch below the log start, so
+        the caller checks it.
+        """
         return LogSnapshot(
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,

@@ -1,4 +1,4 @@
-"""The part of the suite on writes that are replicated. The fixtures are those of `conformance`."""
+"""The tests of replicated writes. The fixtures are those of `conformance`."""
 
 from typing import Final
 
@@ -12,11 +12,11 @@ from odradek.storage_backends.testing.keys import KEY
 from odradek.storage_backends.testing.medium import StoreMedium
 
 BATCHES: Final = (make_batch(2, 3, max_timestamp_ms=5), make_batch(9, 1, max_timestamp_ms=9), make_batch(20, 4))
-"""The last offset of the third is that of no record, since compaction keeps a batch's extent."""
+"""The third has no record at its last offset, as after compaction, which keeps a batch's offset range."""
 
 
 class Replicating:
-    """The copy of a compacted log has gaps between its batches, and batches that end beyond their last record."""
+    """A follower's copy of a compacted log has gaps between batches, and batches that end after their last record."""
 
     @pytest.fixture(params=[10**9, 150], ids=["one segment", "a segment for each write"])
     def copy(self, store: Store, request: pytest.FixtureRequest) -> PartitionStore:
@@ -30,7 +30,7 @@ class Replicating:
     def test_what_was_committed_is_loaded_also_after_a_restart(
         self, copy: PartitionStore, store: Store, medium: StoreMedium
     ) -> None:
-        """The log ends after the last batch, gaps and all."""
+        """The log end is after the last batch."""
         expected = LogSnapshot(
             log_end_offset=24,
             max_timestamp_ms=9,
@@ -45,35 +45,35 @@ class Replicating:
         reopened.close()
 
     def test_a_reader_in_a_gap_gets_the_next_batch(self, copy: PartitionStore) -> None:
-        """As after compaction, also across segments."""
+        """As in a compacted log, also if it is in the next segment."""
         for offset, following in ((0, 0), (2, 0), (5, 1), (8, 1), (9, 1), (10, 2), (19, 2), (23, 2)):
             assert read_all(copy, offset).startswith(bytes(BATCHES[following].data))
         assert read_all(copy, 24) == read_all(copy, 10, 20) == b""
 
     def test_it_is_searched_by_time(self, copy: PartitionStore) -> None:
-        """The time index knows no offsets in a gap."""
+        """The time index has no offsets in a gap."""
         assert copy.find_by_timestamp(6) == copy.find_max_timestamp() == 9
 
     @pytest.mark.parametrize(("end_offset", "left"), [(22, 2), (15, 2), (10, 2), (9, 1), (7, 1), (2, 0), (1, 0)])
     def test_it_is_truncated_in_a_gap_or_at_a_batch(self, copy: PartitionStore, end_offset: int, left: int) -> None:
-        """The log ends at the cut, and a leader goes on there."""
+        """The log ends at the cut, and a leader's writes continue there."""
         cut = min([end_offset, *(batch.base_offset for batch in BATCHES[left : left + 1])])
         assert copy.truncate(end_offset).log_end_offset == cut
         assert joined(BATCHES[:left]) == b"".join(
             [read_all(copy, batch.base_offset, batch.last_offset + 1) for batch in BATCHES[:left]]
         )
-        copy.commit([LogWrite([make_batch(cut)])], sync=True)  # a leader's again
+        copy.commit([LogWrite([make_batch(cut)])], sync=True)  # a leader's write
         assert copy.load().log_end_offset == cut + 1
 
     def test_a_copy_goes_on_without_a_gap_as_well(self, copy: PartitionStore) -> None:
-        """Being replicated is a property of a write, not of the log."""
+        """`replicated` is a property of a write, not of the log."""
         copy.commit([LogWrite([make_batch(24), make_batch(25)], replicated=True)], sync=True)
         with pytest.raises(ValueError, match="does not continue"):
             copy.commit([LogWrite([make_batch(27)])], sync=True)
 
     @pytest.mark.parametrize("base_offset", [1, 0])
     def test_a_replicated_overlap_is_refused_too(self, log: PartitionStore, base_offset: int) -> None:
-        """Our own bug, and nothing is written."""
+        """It is a bug of the caller, and nothing is written."""
         fill(log, 1)
         before = log.load()
         with pytest.raises(ValueError, match="does not continue"):

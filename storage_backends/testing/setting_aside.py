@@ -1,4 +1,4 @@
-"""The part of the suite on which logs are listed, and which are set aside. The fixtures are those of `conformance`."""
+"""The tests of listing logs and setting them aside. The fixtures are those of `conformance`."""
 
 import pytest
 
@@ -12,12 +12,12 @@ POLICY = LogPolicy()
 
 
 class SettingAside:
-    """A log that is set aside is kept, and is not listed with the others."""
+    """A log that is set aside is kept, but not listed with the others."""
 
     def test_a_log_that_is_set_aside_is_out_of_the_way_until_it_is_taken_back(
         self, medium: StoreMedium, store: Store
     ) -> None:
-        """Also over a restart."""
+        """Also after a restart."""
         log = store.open(KEY, POLICY)
         batches = fill(log, 3)
         with pytest.raises(StoreError, match="open"):
@@ -38,7 +38,7 @@ class SettingAside:
         store.close()
 
     def test_several_logs_of_a_partition_may_be_set_aside_and_deleted_one_by_one(self, store: Store) -> None:
-        """They have names of their own, and no other name means one."""
+        """Each has a name of its own, and other names are refused."""
         names: list[str] = []
         for _ in range(3):
             store.open(KEY, POLICY).close()

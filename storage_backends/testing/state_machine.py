@@ -1,4 +1,4 @@
-"""Hypothesis drives a log through every operation in any order and compares it with `LogModel` after each."""
+"""Hypothesis runs all operations of a log in any order and compares it with `LogModel` after each."""
 
 from typing import ClassVar
 
@@ -32,7 +32,7 @@ _places = st.floats(0, 1)
 
 
 class LogMachine(RuleBasedStateMachine):
-    """One log, from empty. Subclassed with a factory by `check_against_model`."""
+    """One log, initially empty. Subclassed with a factory by `check_against_model`."""
 
     factories: ClassVar[tuple[StoreFactory, ...]] = ()
 
@@ -50,7 +50,7 @@ class LogMachine(RuleBasedStateMachine):
         return self.store.open(KEY, self.policy)
 
     def teardown(self) -> None:
-        """Leave nothing open."""
+        """Close everything."""
         self.store.close()
         self.medium.destroy()
 
@@ -62,7 +62,7 @@ class LogMachine(RuleBasedStateMachine):
     def commit(
         self, shapes: list[tuple[list[tuple[int, int, int]], dict[int, bytes | None], str, float]], sync: bool
     ) -> None:
-        """Append, with all that may come with it."""
+        """Append batches, epochs, producers' rows, aborted transactions and a log start."""
         writes: list[LogWrite] = []
         for batch_shapes, producers, extra, place in shapes:
             write = self._write(self._batches(batch_shapes), producers, extra, place)
@@ -98,7 +98,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(gaps=st.lists(st.integers(0, 5), min_size=1, max_size=4), sync=st.booleans())
     def replicate(self, gaps: list[int], sync: bool) -> None:
-        """Append with a gap, as a follower does whose leader's log is compacted."""
+        """Append after a gap, as a follower of a leader with a compacted log does."""
         end_offset = self.model.log_end_offset
         batches: list[StoredBatch] = []
         for gap in gaps:
@@ -110,14 +110,14 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(gap=st.integers(1, 50))
     def restart_above_the_end(self, gap: int) -> None:
-        """What a follower does that fell behind its leader's log start."""
+        """Set a log start above the log end, as a follower behind its leader's log start does."""
         write = LogWrite(log_start_offset=self.model.log_end_offset + gap)
         self.model.commit(write)
         self.log.commit([write], sync=True)
 
     @rule(start=_places, end=_places, max_bytes=st.sampled_from([0, 500, 5000, _BIG]))
     def read(self, start: float, end: float, max_bytes: int) -> None:
-        """Read anywhere."""
+        """Read from any offset."""
         start_offset, end_offset = self._offset(start), self._offset(end)
         expected = self.model.readable(start_offset, end_offset)
         lease = self.log.read(start_offset, end_offset, max_bytes)
@@ -158,7 +158,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(beyond=st.integers(1, 5))
     def read_out_of_range(self, beyond: int) -> None:
-        """Read where nothing is."""
+        """Read outside the log."""
         for offset in (self.model.log_end_offset + beyond, self.model.log_start_offset - beyond):
             try:
                 self.log.read(offset, _BIG, 1000).release()
@@ -169,7 +169,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.log.segments()) > 1)
     @rule(place=_places, extent=_places, keep=st.integers(1, 3), keep_aborted=st.booleans())
     def clean(self, place: float, extent: float, keep: int, keep_aborted: bool) -> None:
-        """Leave every `keep`th batch of some sealed segments, and the aborted transactions or none."""
+        """Keep every `keep`th batch of some sealed segments, and their aborted transactions or none."""
         sealed = self.log.segments()[:-1]
         first = round(place * (len(sealed) - 1))
         last = first + round(extent * (len(sealed) - 1 - first))
@@ -190,7 +190,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.batches)
     @rule(place=st.floats(-0.2, 1.2), rebuilt=st.dictionaries(st.integers(0, 4), st.binary(max_size=3)))
     def truncate(self, place: float, rebuilt: dict[int, bytes]) -> None:
-        """Cut the end off, anywhere."""
+        """Truncate at any offset."""
         end_offset = max(self._offset(place), 0)
         self.model.truncate(end_offset, rebuilt)
         snapshot = self.log.truncate(end_offset, rebuilt)
@@ -198,7 +198,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(place=_places)
     def producers_before(self, place: float) -> None:
-        """Ask for rows of an earlier time: all of that time, or none."""
+        """Get the rows of an earlier log end: either all of them or none."""
         end_offset = self._offset(place)
         known = self.log.producers_before(end_offset)
         assert self.model.log_start_offset <= known.end_offset <= end_offset
@@ -228,14 +228,14 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def find_max_timestamp(self) -> None:
-        """Search the largest time."""
+        """Search the largest timestamp."""
         largest = self.model.max_timestamp_ms()
         first = (batch.base_offset for batch in self.model.kept() if batch.max_timestamp_ms == largest)
         assert self.log.find_max_timestamp() == next(first, None)
 
     @invariant()
     def state_is_the_model_s(self) -> None:
-        """Compare everything but the batches."""
+        """Compare everything except the batches."""
         snapshot = self.log.load()
         assert snapshot == self.model.snapshot(snapshot.max_timestamp_ms)
         largest = max((batch.max_timestamp_ms for batch in self.model.batches), default=-1)
@@ -243,7 +243,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def segments_cover_the_log(self) -> None:
-        """One after the other, from at most the log start to the log end, the last one active."""
+        """They are contiguous, from at most the log start to the log end, and the last one is active."""
         segments = self.log.segments()
         assert segments[0].base_offset <= self.model.log_start_offset
         assert [each.end_offset for each in segments[:-1]] == [each.base_offset for each in segments[1:]]
@@ -253,7 +253,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 def check_against_model(factory: StoreFactory, *, max_examples: int = 25, steps: int = 25) -> None:
-    """Run the machine over new media; fails with the shortest sequence of operations that goes wrong."""
+    """Run the state machine over new media; fails with the shortest failing sequence of operations."""
     machine = type("BoundLogMachine", (LogMachine,), {"factories": (factory,)})
     run_state_machine_as_test(
         machine,

@@ -1,4 +1,4 @@
-"""The conformance tests of truncation. The fixtures are those of `conformance`."""
+"""The tests of truncation. The fixtures are those of `conformance`."""
 
 import pytest
 
@@ -11,10 +11,10 @@ from odradek.storage_backends.testing.medium import StoreMedium
 
 
 class Truncating:
-    """What is left of a log whose end was cut off."""
+    """The state of a log after a truncation."""
 
     def test_batches_and_all_that_came_with_them_go(self, log: PartitionStore) -> None:
-        """Epochs, producers and aborted transactions go with their batches."""
+        """Epochs, producers and aborted transactions are dropped with their batches."""
         log.commit([LogWrite([make_batch(0, 2, max_timestamp_ms=5)], [EpochStart(0, 0)], {1: b"a"})], sync=True)
         log.commit([LogWrite([make_batch(2, 2, max_timestamp_ms=9)], [EpochStart(1, 2)], {2: b"b"})], sync=True)
         log.commit(
@@ -29,7 +29,7 @@ class Truncating:
     def test_a_row_that_goes_is_replaced_in_the_same_transaction(
         self, medium: StoreMedium, store: Store, segment_bytes: int
     ) -> None:
-        """What was rebuilt stands where a row goes, and nowhere else."""
+        """`rebuilt` replaces dropped rows only."""
         log = store.open(KEY, LogPolicy(segment_bytes=segment_bytes))
         for offset in range(4):
             log.commit([LogWrite([make_batch(offset)], producers={offset % 2: b"%d" % offset})], sync=True)
@@ -43,7 +43,7 @@ class Truncating:
         reopened.close()
 
     def test_rows_of_an_earlier_time_are_all_of_that_time(self, store: Store) -> None:
-        """The rows and the batches from their log end on give the state at the requested offset."""
+        """The state at the requested offset is the rows plus the batches from the rows' log end on."""
         log = store.open(KEY, LogPolicy(segment_bytes=150))
         rows: dict[int, bytes] = {}
         rows_at = {0: dict(rows)}
@@ -65,7 +65,7 @@ class Truncating:
         assert later.end_offset in (sealed[1] + 1, *sealed[3:])
 
     def test_a_batch_that_spans_the_offset_goes_whole(self, log: PartitionStore) -> None:
-        """A batch is never cut."""
+        """A batch is dropped as a whole."""
         log.commit([LogWrite([make_batch(0, 2), make_batch(2, 5)], [EpochStart(3, 2)])], sync=True)
         snapshot = log.truncate(4)
         assert (snapshot.log_end_offset, snapshot.epochs) == (2, ())
@@ -73,7 +73,7 @@ class Truncating:
         assert read_all(log, 2) == make_batch(2, 1).data
 
     def test_at_the_end_only_an_epoch_without_batches_goes(self, log: PartitionStore) -> None:
-        """A cut that moves no offset drops what begins there."""
+        """A truncation at the log end drops the epochs that begin there."""
         fill(log, 3)
         log.commit([LogWrite(epochs=[EpochStart(0, 0), EpochStart(1, 3)])], sync=True)
         assert log.truncate(4).epochs == (EpochStart(0, 0), EpochStart(1, 3))
@@ -98,7 +98,7 @@ class Truncating:
 
     @pytest.mark.parametrize("end_offset", [0, 3])
     def test_below_the_log_start(self, store: Store, end_offset: int) -> None:
-        """Nothing is left, and the log goes on there."""
+        """The log is emptied, and continues at the cut."""
         log = store.open(KEY, LogPolicy(segment_bytes=500))
         fill(log, 20)
         log.commit([LogWrite(log_start_offset=15, epochs=[EpochStart(0, 1)])], sync=True)

@@ -1,4 +1,4 @@
-"""Rows for records that are older than the setting, filled in beside the broker."""
+"""Adds the rows of records that are older than the setting, while the broker may be running."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.statements import LIVE
 
 CHUNK_BYTES: Final = 1024 * 1024
-"""How many bytes of batches one transaction takes; the broker's commits wait for it."""
+"""The size of batches per transaction, in bytes; the broker's commits wait for it."""
 _CHUNK_BATCHES: Final = 500
 
 _LOG: Final = text(
@@ -32,24 +32,21 @@ _BATCHES: Final = text(
 
 
 class SqlBackfill:
-    """Fills in the rows of logs, from their newest records to their oldest, a chunk in each transaction.
-
-    What the broker commits, deletes and compacts meanwhile is right at any moment: both hold the log's row while they
-    change what rows are made of.
+    """Adds the rows of logs, from their newest records to their oldest, one chunk per transaction. Commits, deletions
+    and compaction by the broker may run concurrently: both lock the log's row while they change data that rows depend
+    on.
     """
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
 
     def begin(self, topic: str) -> None:
-        """Make the topic's view, if there is none. Raises StoreError."""
+        """Create the topic's view, if it does not exist. Raises StoreError."""
         make_view(self._database, topic)
 
     def fill(self, key: PartitionKey, stable_offset: int, aborted: Sequence[AbortedTransaction]) -> int | None:
-        """Fill in one chunk; the number of records, None where nothing is left to do.
-
-        Below `stable_offset` all transactions are decided, and `aborted` are those that were aborted. Raises
-        StoreError.
+        """Add the rows of one chunk; return the number of records, None if nothing is left to do. All transactions
+        below `stable_offset` have ended; `aborted` are the aborted ones. Raises LogGoneError, StoreError.
         """
         with self._database.writing(f"filling in the rows of {key}") as connection:
             columns = {"topic": key.topic, "topic_id": str(key.topic_id), "partition": key.index}
@@ -72,7 +69,7 @@ class SqlBackfill:
 
 
 def _chunk(connection: Connection, log: int, log_start: int, before: int) -> tuple[int, Rows] | None:
-    """Where the last batches before an offset begin, and their rows; None where there is no batch."""
+    """Return the base offset of the last batches before an offset, and their rows; None if there is no batch."""
     extent = {"log": log, "start": log_start, "before": before, "rows": _CHUNK_BATCHES}
     first, size_bytes = -1, 0
     for base_offset, its_bytes in connection.execute(_SIZES, extent):
@@ -86,7 +83,9 @@ def _chunk(connection: Connection, log: int, log_start: int, before: int) -> tup
 
 
 def _decided(rows: Rows, stable_offset: int, aborted: Sequence[AbortedTransaction]) -> Rows:
-    """The rows without those of aborted transactions; those of committed ones need no marker any more."""
+    """Return the rows without those of aborted transactions; those of committed ones are made independent of
+    markers.
+    """
     kept: list[dict[str, Any]] = []
     for row in rows.records:
         if row["producer"] is not None and row["offset"] < stable_offset:

@@ -1,4 +1,4 @@
-"""Batches to the rows of their records, and to markers of transactions."""
+"""Decodes batches to the rows of their records, and of transaction markers."""
 
 import logging
 from collections.abc import Iterable
@@ -14,26 +14,26 @@ from odradek.wire.values import mutable
 
 LOG: Final = logging.getLogger("odradek.storage")
 LONG_KEY_BYTES: Final = 1024
-"""A longer key is not in the index on keys; an entry of PostgreSQL's has 2,700 bytes at most."""
+"""Longer keys are not in the index on keys: an index entry of PostgreSQL has at most 2,700 bytes."""
 
 
 @mutable
 class Rows:
-    """What goes into `odradek_records` and `odradek_markers`, by the names of the columns."""
+    """Rows of `odradek_records` and `odradek_markers`, by statement parameters."""
 
     records: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     markers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     size_bytes: int = 0
 
     def of(self, log: int) -> "Rows":
-        """The same, as rows of a log."""
+        """Set the log of all rows."""
         for row in (*self.records, *self.markers):
             row["log"] = log
         return self
 
 
 def rows_of(batches: Iterable[StoredBatch]) -> Rows:
-    """The rows of batches. A batch that cannot be decoded is logged and has none."""
+    """Return the rows of batches. For a batch that cannot be decoded a warning is logged, and there are no rows."""
     rows = Rows()
     for batch in batches:
         header = parse_header(batch.data)

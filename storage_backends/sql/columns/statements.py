@@ -1,4 +1,4 @@
-"""What commits, truncation, compaction and deletion do to the rows of records."""
+"""The effects of commits, truncation, compaction and deletion on the rows of records."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -47,12 +47,12 @@ _BEYOND_ALL: Final = 2**63 - 1
 
 
 def begin(connection: Connection, log: int, start: int) -> None:
-    """From `start` on batches have rows, unless they have had them from before."""
+    """Record that batches have rows from `start` on, unless they already have rows from an earlier offset."""
     connection.execute(_START, {"log": log, "start": start})
 
 
 def end(connection: Connection, log: int) -> None:
-    """Batches have no rows any more."""
+    """Record that batches have no rows any more."""
     connection.execute(_SET_START, {"log": log, "start": None})
 
 
@@ -66,7 +66,7 @@ def insert(connection: Connection, log: int, rows: Rows) -> None:
 
 
 def replace(connection: Connection, log: int, rows: Rows, start: int, before: int) -> None:
-    """Put rows in the place of those from `start` to `before`; from `start` on batches have rows."""
+    """Replace the rows from `start` to `before`, and record that batches have rows from `start` on."""
     connection.execute(_DELETE_RECORDS, {"log": log, "start": start, "end": before})
     insert(connection, log, rows)
     connection.execute(_SET_START, {"log": log, "start": start})
@@ -80,17 +80,16 @@ def truncate(connection: Connection, log: int, offset: int) -> None:
 
 
 def lock(connection: Connection, log: int) -> None:
-    """Keep others from changing what the log's rows are made of, until the transaction ends."""
+    """Lock the log's row, and so the data that its records' rows depend on, until the transaction ends."""
     connection.execute(_LOCK, {"log": log})
 
 
 def put_in_place(
     connection: Connection, log: int, draft: int, start: int, before: int, aborted: Sequence[AbortedTransaction] | None
 ) -> None:
-    """Do to the rows what compaction does to the batches from `start` to `before`.
-
-    All transactions there are decided, and `aborted` are those that were aborted: what the draft has of others counts,
-    and needs no marker any more, which compaction may remove. None: the draft has no rows.
+    """Apply a compaction of the batches from `start` to `before` to their rows. All transactions there have ended;
+    `aborted` are the aborted ones. The draft's records of other transactions are committed and no longer need their
+    marker, which compaction may remove. With `aborted` None the draft has no rows.
     """
     run = {"log": log, "start": start, "end": before}
     connection.execute(_DELETE_RECORDS, run)
@@ -105,7 +104,7 @@ def put_in_place(
 
 
 def purge(connection: Connection, log: int, before: int, rows: int) -> bool:
-    """Delete up to `rows` rows that are of no use: below `before` or `columns_start`. Whether there was one."""
+    """Delete up to `rows` unused rows: those below `before` or `columns_start`. Returns True if there was one."""
     start = connection.execute(_GET_START, {"log": log}).scalar_one_or_none()
     bound = _BEYOND_ALL if start is None else max(before, start)
     if connection.execute(_PURGE, {"log": log, "before": bound, "rows": rows}).rowcount > 0:
@@ -115,12 +114,12 @@ def purge(connection: Connection, log: int, before: int, rows: int) -> bool:
 
 
 def has_columns(connection: Connection, log: int) -> bool:
-    """Whether batches have rows from some offset on."""
+    """Return True if batches have rows from some offset on."""
     return connection.execute(_GET_START, {"log": log}).scalar_one_or_none() is not None
 
 
 def has_purgeable(connection: Connection, log: int, before: int) -> bool:
-    """Whether there are rows that are of no use."""
+    """Return True if there are unused rows."""
     start = connection.execute(_GET_START, {"log": log}).scalar_one_or_none()
     bound = _BEYOND_ALL if start is None else max(before, start)
     return connection.execute(_ANY, {"log": log, "before": bound}).first() is not None

@@ -1,7 +1,7 @@
-"""The views that show the rows of topics, and the functions for bytes that stand beside them in PostgreSQL.
+"""The views on the rows of topics and, in PostgreSQL, functions for bytes in the same schema.
 
 In PostgreSQL they are in a schema of their own, `topics`, or `SCHEMA_topics` for a store in another schema than
-`public`: the names of topics must not meet those of other tables.
+`public`: so topics' names cannot collide with those of other tables.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from odradek.storage_backends.sql.schema import SHORT_KEYS
 _NAME_BYTES: Final = 63
 """PostgreSQL's limit on names."""
 
-# `+` keeps the two bounds, which nearly every row meets, from choosing the index.
+# The unary `+` prevents the planner from choosing the index by the two bounds, which nearly every row satisfies.
 _PART: Final = """
 SELECT l.partition AS "partition", r.record_offset AS "offset", r.timestamp_ms AS "timestamp", r.record_key AS "key",
   r.record_value AS "value", {headers} AS "headers"
@@ -41,24 +41,24 @@ BEGIN RETURN timestamp 'epoch' + timestamp_ms * interval '1 millisecond'; EXCEPT
 
 
 def make_view(database: Database, topic: str) -> None:
-    """Make the view of a topic, where there is none. Raises StoreError."""
+    """Create the view of a topic, if it does not exist. Raises StoreError."""
     with database.reading(f"looking for the view of {topic}") as connection:
         if _exists(connection, database, topic):
             return
     with database.writing(f"making the view of {topic}") as connection:
         if _exists(connection, database, topic):
-            return  # another partition of the topic has made it, whose commit came first
+            return  # a concurrent commit to another partition of the topic has created it
         for statement in _statements(connection, database, topic):
             connection.exec_driver_sql(statement)
 
 
 def view_schema(store_schema: str) -> str:
-    """Where the views of a store are, in PostgreSQL."""
+    """Return the schema of a store's views in PostgreSQL."""
     return "topics" if store_schema == "public" else f"{store_schema}_topics"
 
 
 def view_name(topic: str) -> str:
-    """The name of a topic's view in PostgreSQL: the topic's, shortened where it is too long."""
+    """Return the name of a topic's view in PostgreSQL: the topic's, shortened if it is too long."""
     if len(topic) <= _NAME_BYTES:
         return topic
     return f"{topic[: _NAME_BYTES - 9]}_{sha256(topic.encode()).hexdigest()[:8]}"
@@ -90,7 +90,9 @@ def _statements(connection: Connection, database: Database, topic: str) -> Itera
 
 
 def _select(topic: str, headers: str) -> str:
-    """Both kinds of rows one by one, for each has an index of its own. A topic's name has no character to escape."""
+    """Return a union of rows with short and with long keys, since only short keys are indexed. Topic names need no
+    escaping.
+    """
     short = _PART.format(topic=topic, headers=headers, which=SHORT_KEYS.replace("has_", "r.has_"))
     return short + "UNION ALL" + _PART.format(topic=topic, headers=headers, which="r.has_long_key")
 

@@ -1,1 +1,1 @@
-"""The steps by which a schema is made and upgraded, applied by alembic when a store is opened."""
+"""The migrations that create and upgrade the schema, applied by alembic when a store is opened."""

@@ -1,4 +1,4 @@
-"""Run by alembic: applies the steps over the connection that the store hands in, in its transaction."""
+"""Run by alembic: applies the migrations on the store's connection, in its transaction."""
 
 from alembic import context
 

@@ -1,15 +1,15 @@
-"""The SQL functions of the outbox: `append` for users, the trigger that gives turns, and what they are made of.
+"""The SQL functions of the outbox: `append` for users, the trigger that assigns turns, and helpers.
 
-They stand in a schema of their own, `odradek`, where the store is in `public`; a store in another schema has them there
-(`shop.append`). `append` and the trigger run with the rights of the store's owner: users need USAGE of the schema and
-EXECUTE of its functions, and no right to the tables.
+If the store is in the schema `public`, they are in a schema of their own, `odradek`; otherwise in the store's schema
+(`shop.append`). `append` and the trigger run with the privileges of the store's owner: users need USAGE of the schema
+and EXECUTE of its functions, and no privileges on the tables.
 """
 
 from itertools import product
 from typing import Final
 
 CHANNEL: Final = "odradek_outbox"
-"""The notifications' channel; the payload is the store's schema."""
+"""The channel of notifications; the payload is the store's schema."""
 DEFAULT_SCHEMA: Final = "public"
 
 _MURMUR2 = """
@@ -218,12 +218,12 @@ _REVOKE = "REVOKE ALL ON FUNCTION {api}.append(text, bytea, bytea, jsonb, intege
 
 
 def api_schema(store: str) -> str:
-    """The schema of the functions of a store whose tables are in the schema `store`."""
+    """Return the schema of the functions of a store whose tables are in the schema `store`."""
     return "odradek" if store == DEFAULT_SCHEMA else store
 
 
 def statements(store: str) -> list[str]:
-    """The statements that create the functions and the trigger of the store in the existing schema `store`."""
+    """Return the statements that create the functions and the trigger of the store in the existing schema `store`."""
     names = {"api": quoted(api_schema(store)), "store": quoted(store)}
     made = [text.format(**names) for text in (_MURMUR2, _HEADERS, _VARINT_BYTES, _BATCH_BYTES, _APPEND)]
     made += [_overload(names["api"], key, value) for key, value in product(("bytea", "text"), _BYTES_OF)][1:]
@@ -233,11 +233,13 @@ def statements(store: str) -> list[str]:
 
 
 def quoted(name: str) -> str:
-    """The name as an identifier of SQL."""
+    """Return the name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _overload(api: str, key: str, value: str) -> str:
-    """`append` for keys and values of other types than bytes. Types of strings are preferred for literals."""
+    """Return an overload of `append` for keys and values of other types than bytes. PostgreSQL prefers string types for
+    literals.
+    """
     key_bytes, value_bytes = _BYTES_OF[key].format("key"), _BYTES_OF[value].format("value")
     return _OVERLOAD.format(api=api, key=key, value=value, key_bytes=key_bytes, value_bytes=value_bytes)

@@ -1,4 +1,4 @@
-"""A thread that waits for notifications over a connection of its own, and connects again when it breaks."""
+"""A thread that waits for notifications on a connection of its own, and reconnects when it breaks."""
 
 import logging
 import os
@@ -30,7 +30,8 @@ class Listener:
         self._stopped = Event()
         self._stop_read, self._stop_write = os.pipe()
         self._is_away = False
-        # Notifications need the driver itself, not SQLAlchemy; imported here since stores in SQLite have no driver.
+        # Notifications require the driver, which SQLAlchemy does not wrap for this; imported here since stores in
+        # SQLite run without it.
         from psycopg import Error  # noqa: PLC0415
 
         self._foreign = (*ForeignError, Error)
@@ -58,7 +59,7 @@ class Listener:
                     self._wait(connection, schema)
                 finally:
                     with suppress(*ForeignError):
-                        connection.invalidate()  # a pool would give a connection that listens to others
+                        connection.invalidate()  # a pool would pass the listening connection to other users
                         connection.close()
             except self._foreign as error:
                 if not self._is_away:
@@ -68,7 +69,7 @@ class Listener:
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def _begin(self, connection: Connection) -> str:
-        """Listen; return the store's schema."""
+        """Start to listen; return the store's schema."""
         schema = connection.execute(_SCHEMA).scalar_one()
         connection.execute(_LISTEN)
         if self._is_away:
@@ -79,7 +80,7 @@ class Listener:
 
     def _wait(self, connection: Connection, schema: str) -> None:
         driver: Any = connection.connection.driver_connection
-        wire = driver.pgconn  # not psycopg's generator of notifications, which cannot be stopped
+        wire = driver.pgconn  # psycopg's generator of notifications cannot be stopped
         wanted = schema.encode()
         while not self._stopped.is_set():
             readable, _, _ = select([wire.socket, self._stop_read], [], [])

@@ -1,4 +1,4 @@
-"""What the broker reads of the outbox, and what it changes in it."""
+"""The broker's queries and changes of the outbox."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -10,7 +10,8 @@ from odradek.storage_backends.interface import StoreError
 from odradek.storage_backends.outbox import OutboxRecord, OutboxTopic, TopicPartition
 from odradek.storage_backends.sql.outbox.records import record_of
 
-# Each turn finds its records by the index, however many there are: statistics of a queue are wrong at any time.
+# Written so that the records of each turn are always found by the index: the planner's statistics of a queue are never
+# up to date.
 _NEXT: Final = text(
     "SELECT o.id, t.number, o.size_bytes FROM (SELECT * FROM odradek_outbox_turns "
     "WHERE NOT topic_id::text || partition = ANY(:without) ORDER BY number LIMIT :rows) AS t "
@@ -50,12 +51,12 @@ def pending(
     turns = _within(found, max_bytes)
     rows: Sequence[Any] = connection.execute(_RECORDS, {"ids": list(turns)}).all() if turns else []
     by_id = {row.id: row for row in rows}
-    # An entry is missing if another broker has taken over the database meanwhile and relayed it.
+    # An entry is missing if another broker has taken over the database in the meantime and written it.
     return [record_of(by_id[number], turn) for number, turn in turns.items() if number in by_id]
 
 
 def _within(found: Sequence[Any], max_bytes: int) -> dict[int, int]:
-    """The turns of the first entries with at most `max_bytes` together, by the entries' numbers; at least one."""
+    """Return the turns of the first entries with at most `max_bytes` together, by entry number; at least one."""
     turns: dict[int, int] = {}
     for number, turn, size_bytes in found:
         max_bytes -= size_bytes
@@ -66,9 +67,8 @@ def _within(found: Sequence[Any], max_bytes: int) -> dict[int, int]:
 
 
 def take(connection: Connection, entries: Sequence[OutboxEntry]) -> None:
-    """Delete entries, and the turns that have no others. Raises StoreError where one is not there any more.
-
-    That happens after a commit of which it was not known whether it took place: it did, and the records are written.
+    """Delete entries, and the turns that then have none. Raises StoreError if an entry does not exist any more. That
+    happens after a commit with unknown outcome that was successful: the records are already written.
     """
     if not entries:
         return

@@ -1,4 +1,4 @@
-"""Rows of the outbox become records."""
+"""Converts rows of the outbox to records."""
 
 from base64 import b64decode
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def record_of(row: Any, turn: int) -> OutboxRecord:  # noqa: ANN401 - a row
-    """The record of a row of `odradek_outbox`."""
+    """Return the record of a row of `odradek_outbox`."""
     return OutboxRecord(
         OutboxEntry(row.id, turn),
         row.topic,
@@ -25,7 +25,7 @@ def record_of(row: Any, turn: int) -> OutboxRecord:  # noqa: ANN401 - a row
 
 
 def headers_of(headers: Any) -> Headers:  # noqa: ANN401 - JSON
-    """The headers that `headers_of` in SQL makes of the same JSON, which it has checked when it was appended."""
+    """Return the headers that the SQL function `headers_of` returns for the same JSON, which `append` has validated."""
     pairs: Iterable[tuple[str, Any]] = headers or ()
     if isinstance(headers, dict):
         pairs = cast("dict[str, Any]", headers).items()

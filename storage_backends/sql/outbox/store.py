@@ -10,7 +10,7 @@ from odradek.storage_backends.sql.outbox.listener import Listener
 
 
 class SqlOutbox:
-    """An `Outbox`. All that it writes is fenced by the owner's epoch."""
+    """An `Outbox`. All its writes are fenced by the owner's epoch."""
 
     def __init__(self, database: Database, group: CommitGroup) -> None:
         self._database, self._group = database, group

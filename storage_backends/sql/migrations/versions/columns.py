@@ -1,4 +1,4 @@
-"""Records as rows, of the topics that have `odradek.sql.columns`."""
+"""Records as rows, for topics with `odradek.sql.columns`."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the tables. PostgreSQL does not try any more to compress batches, which costs it half of its time."""
+    """Create the tables, and turn off PostgreSQL's compression of batches, whose attempts take half of its time."""
     if op.get_bind().dialect.name == "postgresql":
         op.execute("ALTER TABLE odradek_batches ALTER COLUMN records SET STORAGE EXTERNAL")
     op.add_column("odradek_logs", sa.Column("columns_start", sa.BigInteger, nullable=True))

@@ -16,7 +16,7 @@ def _log_id() -> "sa.Column[int]":
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "odradek_owner",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),

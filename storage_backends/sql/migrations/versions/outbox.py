@@ -1,4 +1,4 @@
-"""The outbox, in PostgreSQL alone: its tables, and in a schema for users the functions that write to them."""
+"""The outbox, only in PostgreSQL: its tables, and the functions that write to them in a schema for users."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,7 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Create the tables, the schema and the functions."""
     connection = op.get_bind()
     if connection.dialect.name != "postgresql":
         return
