@@ -7,16 +7,16 @@ import os
 from collections.abc import Sequence
 
 LONG = os.environ.get("ODRADEK_LONG_TESTS") == "1"
-"""Whether this run is of the long forms."""
+"""True if this run uses the long forms."""
 
 
 def rounds(short: int, long: int) -> int:
-    """Return how many rounds a test runs in the form that was asked for."""
+    """Returns the number of rounds in the form of this run."""
     return long if LONG else short
 
 
 def seeds(short: Sequence[int], many: int) -> Sequence[int]:
-    """Return the seeds of a simulation: `short`, in the long form 0 to `many`, or those of the variable ODRADEK_SEEDS.
+    """Returns the seeds of a simulation: `short`, in the long form 0 to `many`, or those of the variable ODRADEK_SEEDS.
 
     `ODRADEK_SEEDS=1000` are the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000` those from 5000 to 5999.
     """

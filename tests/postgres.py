@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: one server for the whole run, a database of its own for each test that takes one."""
+"""A real PostgreSQL for tests: one server for the whole run, and a separate database for each test that needs one."""
 
 import contextlib
 import os
@@ -17,11 +17,11 @@ from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_fo
 
 USER = "odradek"
 ACCOUNT = "postgres"
-"""Whom a server runs as where the tests run as root, which PostgreSQL refuses."""
+"""The account that runs the server if the tests run as root, which PostgreSQL refuses."""
 
 
 def programs() -> Path | None:
-    """The newest installed PostgreSQL's folder of programs, Debian's or that of the PATH."""
+    """The folder of the newest installed PostgreSQL's programs: Debian's, or from the PATH."""
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     if installed:
         return installed[-1].parent
@@ -30,9 +30,9 @@ def programs() -> Path | None:
 
 
 class Postgres:
-    """A server with a directory and a port of its own, which stay when it is stopped, killed and started again.
+    """A server with its own directory and port, which stay when it is stopped, killed and started again.
 
-    `durable` has it sync what it commits, as outside of tests, and gives it its own default of memory.
+    With `durable` it syncs commits, as in production, and has PostgreSQL's default memory settings.
     """
 
     def __init__(self, bin_folder: Path, *, durable: bool = False) -> None:
@@ -60,22 +60,22 @@ class Postgres:
         return f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{database}"
 
     def create_database(self) -> str:
-        """The URL of a new, empty database."""
+        """Creates a database; returns its URL."""
         name = f"test_{next(self._names)}"
         self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, name)
         return self.url(name)
 
     def execute(self, statement: str) -> None:
-        """Run a statement that is no part of a transaction."""
+        """Runs a statement outside a transaction."""
         self._run("psql", "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", "postgres", "-c", statement)
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Starts the server and waits until it answers."""
         settings = {
             "port": self.port,
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
-            # What a killed process wrote is in the page cache all the same.
+            # After a kill the page cache still has all writes.
             "fsync": "on" if self._durable else "off",
             "max_connections": 50,
             "shared_buffers": "128MB" if self._durable else "32MB",
@@ -95,7 +95,7 @@ class Postgres:
         self._daemon = None
 
     def kill(self) -> None:
-        """`kill -9` of the server and all its processes, as a power cut would end them."""
+        """`kill -9` of the server and all its processes, as by a power cut."""
         assert self._daemon is not None
         children = (
             Path(f"/proc/{self._daemon.process.pid}/task/{self._daemon.process.pid}/children").read_text().split()
@@ -104,12 +104,12 @@ class Postgres:
         for child in map(int, children):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-        # A server started before the last of them has ended refuses: their shared memory is still in use.
+        # A server does not start before the last of them has ended: their shared memory is still in use.
         wait_for(lambda: not any(_runs(int(child)) for child in children), "the end of PostgreSQL's processes")
         self._daemon = None
 
     def remove(self) -> None:
-        """Stop it and delete its directory."""
+        """Stops it and deletes its directory."""
         if self._daemon is not None:
             self.stop()
         self._guard.release()
@@ -130,7 +130,7 @@ class Postgres:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process has memory still: a zombie has none."""
+    """True if the process still has memory; a zombie has none."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -139,7 +139,7 @@ def _runs(pid: int) -> bool:
 
 
 def skip_without_postgres() -> Path:
-    """PostgreSQL's programs; skips where ODRADEK_NO_POSTGRES=1 says that they are known to be missing."""
+    """PostgreSQL's programs. Skips if ODRADEK_NO_POSTGRES=1 states that they are missing; fails if they are."""
     if os.environ.get("ODRADEK_NO_POSTGRES") == "1":
         pytest.skip("no PostgreSQL here (ODRADEK_NO_POSTGRES=1)")
     found = programs()
@@ -149,7 +149,7 @@ def skip_without_postgres() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    """The server that tests share. One that kills it starts it again."""
+    """The server that tests share. A test that kills it starts it again."""
     server = Postgres(skip_without_postgres())
     server.start()
     yield server

@@ -1,4 +1,4 @@
-"""Where the sources of tests reach into what is private elsewhere, read from their syntax trees."""
+"""Finds accesses to private names of other modules in the sources of tests, from their syntax trees."""
 
 import ast
 import re
@@ -9,17 +9,17 @@ NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 THIRD_PARTY = {
     "KafkaError._ALL_BROKERS_DOWN",  # the public names of librdkafka's own errors
     "KafkaError._PARTITION_EOF",
-    "consumer._client",  # aiokafka's, which has no other way to send a request that it has no method for
+    "consumer._client",  # aiokafka has no other way to send a request without a method of its own
     "os._exit",
     "spark._jvm",
 }
 """Names that only look private, or that their libraries leave no way around."""
 WORDS = {"_busy", "_odradek"}
-"""Text that tests look for, and that is also a name: a function in a log line, a folder."""
+"""Strings in tests that equal a private name by chance: a function in a log line, a folder."""
 BY_NAME = {"delattr", "getattr", "object", "setattr"}
-"""What takes the name of an attribute: `patch.object` and `monkeypatch.setattr` too."""
+"""Functions that take the name of an attribute, including `patch.object` and `monkeypatch.setattr`."""
 MUTANTS = "mutants.py"
-"""Files of planted bugs end so. What is replaced is named to `plant`, which fails when there is no such name."""
+"""The ending of files with planted bugs. They pass private names to `plant`, which fails if a name does not exist."""
 
 
 def is_private(name: str) -> bool:
@@ -41,7 +41,7 @@ def defined(tree: ast.AST) -> Iterator[str]:
 
 
 class Search(ast.NodeVisitor):
-    """Looks through one file. A text counts where it is one of `ours`, the private names that the packages define."""
+    """Searches one file. A string counts if it is one of `ours`, the private names that the packages define."""
 
     def __init__(self, ours: set[str], *, mutants: bool) -> None:
         self.ours = ours
@@ -57,7 +57,7 @@ class Search(ast.NodeVisitor):
         self._classes -= 1
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """A function that takes `patch` plants a bug, as those in files of mutants do."""
+        """A function that takes `patch` plants a bug, like those in files of mutants."""
         outside, self._plants = self._plants, self._plants or any(each.arg == "patch" for each in node.args.args)
         self.generic_visit(node)
         self._plants = outside
@@ -73,7 +73,7 @@ class Search(ast.NodeVisitor):
             self.found.append((node.lineno, shown))
 
     def _is_own(self, owner: ast.expr) -> bool:
-        """Whether the object is the one that the code belongs to; in a function that replaces a method, too."""
+        """True if the object is the one that the code belongs to, also in a function that replaces a method."""
         if isinstance(owner, ast.Call):
             return isinstance(owner.func, ast.Name) and owner.func.id == "super"
         return isinstance(owner, ast.Name) and owner.id in ("self", "cls") and (self._classes > 0 or self.mutants)
@@ -105,7 +105,7 @@ class Search(ast.NodeVisitor):
 
 
 def search(path: Path, ours: set[str]) -> Search:
-    """Look in `path` for private names of others: accesses, imports, and names as text, as `setattr` takes them."""
+    """Searches `path` for private names of others: accesses, imports, and names as strings, as for `setattr`."""
     made = Search(ours, mutants=path.name.endswith(MUTANTS))
     made.visit(ast.parse(path.read_text()))
     return made

@@ -1,4 +1,4 @@
-"""Requests read as a server reads them: the header and the message in a frame."""
+"""Requests decoded as a server decodes them: the header and the message in a frame."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What counts as reaching into what is private elsewhere."""
+"""Which accesses count as access to private names of other modules."""
 
 import ast
 

@@ -6,9 +6,9 @@
     ...
     faults.lift()
 
-The shim is built once per test run with `cc`; where there is no compiler, the test is skipped and says so. It reaches
-LMDB because the binding calls libc, and everything else that Python does to files. The test and the process share one
-small file, so faults change while the process runs, and the test sees how many calls there were and which.
+The shim is built once per test run with `cc`; without a compiler the test is skipped with a message. It intercepts
+LMDB, whose binding calls libc, and all of Python's file operations. The test and the process share one small file, so
+faults can change while the process runs, and the test sees the number and the names of the calls.
 """
 
 import atexit
@@ -43,21 +43,23 @@ CALLS: Final = (
     "symlink",
     "copy",
 )
-"""What can fail, by the number that the shim gives it. `open` also stands for openat, `rename` for renameat,
-`unlink` for unlinkat, `copy` for sendfile."""
+"""The calls that can fail, by their numbers in the shim.
+
+`open` also means openat, `rename` renameat, `unlink` unlinkat, `copy` sendfile.
+"""
 WRITES: Final = CALLS[:4]
-"""What can be short."""
+"""The calls that can be short."""
 ERROR: Final = 0
 """The call is not made, and fails."""
 SHORT: Final = 1
-"""A write writes half and says so; calls that write nothing do not fail."""
+"""A write writes half and returns that; calls that write nothing do not fail."""
 LATE: Final = 2
-"""The call is made, and fails all the same: the caller cannot know what is on disk."""
+"""The call is made, and fails nevertheless: the caller cannot know what is on disk."""
 LATE_ONCE: Final = 3
-"""The first of the failing calls is made and fails all the same; those after it are not made."""
+"""The first of the failing calls is made and fails nevertheless; those after it are not made."""
 FOREVER: Final = 2**62
 META_BYTES: Final = 8192
-"""Where an LMDB file's two meta pages end."""
+"""The end of an LMDB file's two meta pages."""
 
 _HEAD: Final = struct.Struct("<IIiIQQQQQ8x448s")
 _SEEN_AT: Final = 32
@@ -84,13 +86,13 @@ def _shim() -> Path:
 
 
 class Faults:
-    """What fails in the processes that were started with `environment`.
+    """The failures in the processes that were started with `environment`.
 
-    A process under test may also say itself what is to fail: `Faults.of_this_process()`.
+    A process under test may also set its own: `Faults.of_this_process()`.
     """
 
     def __init__(self, directory: Path | None) -> None:
-        """`directory` gets one small file; None for a process that was started with the `environment` of others."""
+        """`directory` gets one small file; None for a process that was started with another object's `environment`."""
         if directory is None:
             self.environment = {name: os.environ[name] for name in ("LD_PRELOAD", "FAULTS_FILE")}
         else:
@@ -102,11 +104,11 @@ class Faults:
 
     @classmethod
     def of_this_process(cls) -> Self:
-        """The faults of the process that asks."""
+        """The faults of the calling process."""
         return cls(None)
 
     def count(self, path: str = "", calls: Iterable[str] = CALLS) -> None:
-        """From now on count the calls on paths that contain `path`, and let none fail."""
+        """From now on counts the calls on paths that contain `path`, and lets none fail."""
         self._set(path, calls, ERROR, 0, 1, 0, _COUNT)
 
     def fail(
@@ -120,14 +122,14 @@ class Faults:
         times: int = FOREVER,
         below: int = 0,
     ) -> None:
-        """Let `times` calls on paths that contain `path` fail, from the `first` matching one on (counted from 1).
+        """Lets `times` calls on paths that contain `path` fail, from the `first` matching one on (counted from 1).
 
-        With `below`, only a pwrite at a lower place in its file matches: LMDB's meta pages are below `META_BYTES`.
+        With `below`, only a pwrite at a lower file position matches: LMDB's meta pages are below `META_BYTES`.
         """
         self._set(path, calls, mode, error, first, times, _FAIL, below)
 
     def lift(self) -> None:
-        """Let nothing fail any more; `seen`, `failed` and `trace` stay as they are."""
+        """Ends all failures; `seen`, `failed` and `trace` stay as they are."""
         struct.pack_into("<I", self._shared, _ACTIVE_AT, 0)
 
     def _set(
@@ -148,12 +150,12 @@ class Faults:
 
     @property
     def seen(self) -> int:
-        """How many calls matched since `count` or `fail`."""
+        """The number of calls that matched since `count` or `fail`."""
         return struct.unpack_from("<Q", self._shared, _SEEN_AT)[0]
 
     @property
     def failed(self) -> int:
-        """How many of them failed."""
+        """The number of matching calls that failed."""
         return struct.unpack_from("<Q", self._shared, _FAILED_AT)[0]
 
     def trace(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What tests of the gateway share: a broker in memory for a module, and a watch on what it logs."""
+"""Fixtures for tests of the gateway: a broker in memory per module, and a check of its log."""
 
 import gc
 import logging
@@ -34,7 +34,7 @@ def topic(client):
 
 @pytest.fixture
 def broker_log(caplog):
-    """The log from debug up; the test fails when the broker logged a bug of its own."""
+    """The log from debug level up; the test fails if the broker logged an internal error."""
     caplog.set_level(logging.DEBUG, "odradek")
     yield caplog
     assert internal_errors(caplog.records) == []
@@ -42,7 +42,7 @@ def broker_log(caplog):
 
 @pytest.fixture
 def no_collector():
-    """The collector of cycles is off: what it walks over are the test's own objects, too."""
+    """Disables the garbage collector, which would also traverse the test's own objects."""
     gc.collect()
     gc.disable()
     yield
@@ -51,7 +51,7 @@ def no_collector():
 
 @pytest.fixture
 def faults(tmp_path, monkeypatch):
-    """Faults below LMDB, for the brokers that the test starts as processes."""
+    """Faults below LMDB, for brokers that the test starts as processes."""
     faults = Faults(tmp_path)
     for name, value in faults.environment.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""What another program or a disk may do to a file, and what must hold of a broker's log afterwards."""
+"""Damage that another program or a disk may do to a file, and checks of a broker's log afterwards."""
 
 import os
 import re
@@ -12,8 +12,10 @@ Damage = Callable[[Path], None]
 PAGE = 4096
 
 WATCHED = ("--set", "odradek.loop.stall.warn.ms=300")
-"""For a broker whose log goes to `check_log`. Above the default, since the first request of an API imports modules on
-the event loop, which alone may take 100 ms: this is about damage, which adds nothing to it.
+"""For a broker whose log is passed to `check_log`.
+
+The limit is above the default: the first request of an API imports modules on the event loop, which may take 100 ms and
+is unrelated to damage.
 """
 
 
@@ -38,7 +40,7 @@ def zero_first_pages(path: Path) -> None:
 
 
 def zero_middle(path: Path) -> None:
-    """Half of the file, from its first quarter on but not its meta pages."""
+    """Zeroes half of the file, from its first quarter on but not its meta pages."""
     quarter = path.stat().st_size // 4
     start = max(quarter, 2 * PAGE)
     overwrite(path, start, bytes(max(3 * quarter - start, PAGE)))
@@ -66,13 +68,13 @@ DAMAGES: tuple[Damage, ...] = (empty, one_page, cut, zero, zero_first_pages, zer
 
 
 def follow_advice(log: str, directory: Path, target: Path) -> None:
-    """Move the partition's directory that the log names to where it says: out of the data directory."""
+    """Moves the partition's directory that the log names out of the data directory, as the log advises."""
     advice = re.search(rf"move the directory ({re.escape(str(directory))}) out of the data directory", log)
     assert advice, directory
     shutil.move(advice[1], target)
 
 
 def check_log(log: str) -> None:
-    """No crash, no internal error, and no turn of the event loop that was too long."""
+    """Asserts that the log has no crash, no internal error and no long turn of the event loop."""
     for unwanted in ("Traceback", "Fatal Python error", "the event loop was held up"):
         assert unwanted not in log, log[log.index(unwanted) - 500 :][:5000]

@@ -1,4 +1,4 @@
-"""Large requests of the APIs that `test_large_requests` does not name itself, and the reasons of those without any."""
+"""Large requests of the APIs that `test_large_requests` does not have, and the reasons for APIs without any."""
 
 from gateway_client import RawClient, batch_of
 from gateway_groups import joined
@@ -81,7 +81,7 @@ USERS = [f"user-{number}" for number in range(MANY)]
 
 
 def further_requests(client: RawClient, wide: range):
-    """What is sent, each request with its version where it is not the client's own; `wide` are a topic's partitions."""
+    """The requests, each with its version unless it is the client's default; `wide` are a topic's partitions."""
     yield from _administration(wide)
     yield from _unsupported()
     yield from _members(client)
@@ -126,7 +126,7 @@ def _administration(wide):
 
 
 def _unsupported():
-    """What a broker without an authorizer and tokens refuses, however long it is."""
+    """Requests that a broker without an authorizer and delegation tokens refuses."""
     acl = {"resource_name": "t", "principal": "User:u", "host": "*", "operation": 3, "permission_type": 3}
     yield CreateAclsRequest(creations=tuple([AclCreation(resource_type=2, **acl) for _ in USERS])), None
     yield DeleteAclsRequest(filters=tuple([DeleteAclsFilter(resource_type_filter=2) for _ in USERS])), None
@@ -137,7 +137,7 @@ def _unsupported():
 
 
 def _members(client):
-    """A consumer group of a thousand members, and what lists a thousand members of a group."""
+    """A consumer group of a thousand members, and requests about all of them."""
     members = [f"member-{number}" for number in range(MEMBERS)]
     for member in members:
         yield (

@@ -1,4 +1,4 @@
-"""Brokers for tests of the gateway: one in a thread with a doctored environment, one in a process of its own."""
+"""Brokers for tests of the gateway: one in a thread with fault injection, one in a separate process."""
 
 import logging
 import os
@@ -38,9 +38,9 @@ class _Plan(FaultPlan):
 
 
 class FaultyEnvironment(ProductionEnvironment):
-    """The real machine, but for its store: `faults` says what fails, `gate` holds up whatever `faults.slow` hits.
+    """The real environment except for its store: `faults` sets failures, `gate` blocks what `faults.slow` selects.
 
-    A call to the store that may wait for a disk fails when it comes from the Trio thread.
+    A store call that may wait for a disk fails when it comes from the Trio thread.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class FaultyEnvironment(ProductionEnvironment):
         assert self.gate.wait(START_TIMEOUT_S), "the gate was not opened"
 
     def fail_next_write(self, failure: Exception | None = None) -> None:
-        """Let one write fail, with an I/O error or `failure`, and those after it succeed."""
+        """Fails the next write, with an I/O error or `failure`; later ones succeed."""
         self._plan.next_failure = failure or StoreError("writing: I/O error (injected fault)")
 
     def hold(self) -> None:
@@ -67,7 +67,7 @@ class FaultyEnvironment(ProductionEnvironment):
         self.faults.slow = 1.0
 
     def await_held(self) -> None:
-        """Wait until something is being held."""
+        """Waits until a call is being held."""
         assert self.waiting.acquire(timeout=START_TIMEOUT_S), "nothing was held"
 
     def release(self) -> None:
@@ -76,7 +76,7 @@ class FaultyEnvironment(ProductionEnvironment):
 
 
 class ThreadBroker:
-    """The production broker in a thread, with `env`; the port stays when it is started again."""
+    """The production broker in a thread, with `env`; it keeps its port when it is started again."""
 
     def __init__(
         self, storage: str = "memory://", env: Callable[[], ProductionEnvironment] = FaultyEnvironment, **config
@@ -112,7 +112,7 @@ class ThreadBroker:
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "odradek.storage": self._storage,
             "group.initial.rebalance.delay.ms": "0",
-            "odradek.log.retry.backoff.ms": "0",  # tests of the pauses set their own
+            "odradek.log.retry.backoff.ms": "0",  # tests of the back-off set their own
             **self._config,
         }
         async with open_broker(load_config(overrides=settings, environ={}), self.env) as broker:
@@ -124,12 +124,12 @@ class ThreadBroker:
             await broker.serve()
 
     def in_trio(self, call: Callable[[], object]):
-        """Run `call` in the broker's thread."""
+        """Runs `call` in the broker's thread."""
         return trio.from_thread.run_sync(call, trio_token=self._token)
 
     @property
     def token(self) -> trio.lowlevel.TrioToken:
-        """The way into the broker's Trio thread."""
+        """The token of the broker's Trio thread."""
         return self._token
 
     def begin_stop(self) -> None:
@@ -157,10 +157,10 @@ class ThreadBroker:
 
 
 class ProcessBroker:
-    """`odradek serve` in a process of its own, its log in `log_path`; the port stays when it is started again.
+    """`odradek serve` as a separate process, with its log in `log_path`; it keeps its port when it is started again.
 
-    The port is none of those that the system gives to clients: one that tries to reach a broker that is down could be
-    given its very port, and would then be connected to itself.
+    The port is outside the range that the system gives to clients: a client that connects to a stopped broker could
+    otherwise be given this very port, and would be connected to itself.
     """
 
     def __init__(self, directory: Path, *arguments: str, storage: str | None = None) -> None:
@@ -189,7 +189,7 @@ class ProcessBroker:
         ]
 
     def start(self) -> str:
-        """Start and wait for the ready line, which is returned."""
+        """Starts the process and waits for the ready line, which is returned."""
         with self.log_path.open("a") as log:
             self.process = subprocess.Popen(
                 self.command(),
@@ -206,11 +206,11 @@ class ProcessBroker:
         return line
 
     def kill(self) -> None:
-        """kill -9."""
+        """Sends SIGKILL."""
         self.end(signal.SIGKILL)
 
     def terminate(self) -> int:
-        """SIGTERM, and wait; the exit code."""
+        """Sends SIGTERM and waits; returns the exit code."""
         return self.end(signal.SIGTERM)
 
     def end(self, number: int) -> int:
@@ -226,13 +226,13 @@ class ProcessBroker:
         return self.log_path.read_text()
 
     def limit(self, what: int, soft: int) -> None:
-        """Set a resource limit of the running process; it can be raised again."""
+        """Sets a soft resource limit of the running process, which can be raised again."""
         assert self.process is not None
         _, hard = resource.prlimit(self.process.pid, what)
         resource.prlimit(self.process.pid, what, (soft, hard))
 
     def memory_bytes(self) -> int:
-        """The memory of its own that the process has now."""
+        """The private memory of the process."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"RssAnon:\s+(\d+) kB", status)
@@ -257,12 +257,12 @@ def environment() -> Mapping[str, str]:
 
 
 def logged(caplog, level: int, *parts: str) -> bool:
-    """Whether one record of exactly `level` has all of `parts`."""
+    """True if one record of exactly `level` contains all of `parts`."""
     return any(
         record.levelno == level and all(part in record.getMessage() for part in parts) for record in caplog.records
     )
 
 
 def internal_errors(records: Sequence[logging.LogRecord]) -> list[str]:
-    """What the broker logged with a traceback: its own bugs."""
+    """Log records with a traceback, that is, bugs of the broker."""
     return [logging.Formatter().format(record) for record in records if record.exc_info]

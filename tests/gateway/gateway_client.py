@@ -1,4 +1,4 @@
-"""A raw client for tests of the gateway: one blocking socket, any request in any version, any bytes at all."""
+"""A raw client for tests of the gateway: one blocking socket, any request in any version, any bytes."""
 
 import socket
 import struct
@@ -24,7 +24,7 @@ from odradek.wire.records.reader import Record, read_records
 from odradek.wire.schema.schema import Message
 
 TIMEOUT_S = 30
-"""How long to wait for what must come; only a failing test waits so long."""
+"""Time-out of socket operations; only a failing test waits that long."""
 
 
 BY_NAME = {
@@ -34,11 +34,11 @@ BY_NAME = {
     ApiKey.OFFSET_FETCH: 9,
     ApiKey.DELETE_TOPICS: 5,
 }
-"""The newest versions that name topics as most tests do, where newer ones name them by id."""
+"""The newest versions with topic names, for APIs whose newer versions use topic ids."""
 
 
 class RawClient:
-    """One connection. `peer` is how the broker's log names it."""
+    """One connection. `peer` is its name in the broker's log."""
 
     def __init__(self, address: tuple[str, int], client_id: str = "raw", receive_buffer: int | None = None) -> None:
         self.client_id = client_id
@@ -66,7 +66,7 @@ class RawClient:
         self._socket.close()
 
     def reset(self) -> None:
-        """Close as a crashed client's machine does: with a reset, not a farewell."""
+        """Closes the connection with a reset (RST), as after a crash."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
@@ -83,7 +83,7 @@ class RawClient:
         self.send_bytes(struct.pack(">i", len(body)) + body)
 
     def send(self, request: Message, version: int | None = None) -> tuple[ApiKey, int, int]:
-        """Send without waiting; give the result to `receive`."""
+        """Sends without waiting; pass the result to `receive`."""
         key = ApiKey(request.__message__.api_key or 0)
         version = BY_NAME.get(key, ADVERTISED[key][1]) if version is None else version
         self._correlation += 1
@@ -113,20 +113,20 @@ class RawClient:
         return bytes(data)
 
     def receive_some(self, size: int) -> int:
-        """How much came; 0 when the broker has closed the connection."""
+        """The number of bytes received; 0 when the broker has closed the connection."""
         try:
             return len(self._socket.recv(size))
         except ConnectionResetError:
             return 0
 
     def is_closed_by_broker(self) -> bool:
-        """Wait for the broker to close; False when it sends anything instead."""
+        """Waits for the broker to close the connection; False if it sends data instead."""
         return self.receive_some(1) == 0
 
-    # What most tests need
+    # Common requests
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
-        """Create a topic; config names with underscores for dots."""
+        """Creates a topic; config names have underscores for dots."""
         texts = tuple(CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items())
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1, configs=texts)
         [result] = self.call(CreateTopicsRequest(topics=(topic,))).topics
@@ -142,7 +142,7 @@ class RawClient:
         return answered.partitions[0]
 
     def fetch_all(self, topic: str, partition: int = 0, start: int = 0) -> list[tuple[BatchHeader, list[Record]]]:
-        """Every batch from `start` up to the high watermark, its checksum verified."""
+        """Every batch from `start` up to the high watermark, with its checksum verified."""
         batches, offset = [], start
         while True:
             part = self.fetch(topic, offset, partition, max_wait_ms=0)
@@ -201,7 +201,7 @@ def fetch_request(
     isolation_level: int = 0,
     current_leader_epoch: int = -1,
 ) -> FetchRequest:
-    """Fetch `(partition, offset)` pairs of one topic."""
+    """A Fetch of `(partition, offset)` pairs of one topic."""
     partitions = tuple(
         FetchPartition(
             partition=partition,
@@ -221,6 +221,6 @@ def fetch_request(
 
 
 def assert_serves(address: tuple[str, int]) -> None:
-    """A new client is answered."""
+    """Asserts that a new client gets an answer."""
     with RawClient(address) as client:
         assert client.call(ApiVersionsRequest(client_software_name="t", client_software_version="1")).error_code == 0

@@ -1,4 +1,4 @@
-"""Requests to the group coordinator that several tests make."""
+"""Requests to the group coordinator that several tests use."""
 
 from gateway_client import RawClient
 
@@ -16,7 +16,7 @@ from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 
 
 def find(client: RawClient, group: str) -> int:
-    """The error of looking the coordinator up, which makes the offsets topic."""
+    """The error code of FindCoordinator, which creates the offsets topic."""
     return client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=(group,))).coordinators[0].error_code
 
 
@@ -62,7 +62,7 @@ def join_request(group: str, member_id: str = "", **fields) -> JoinGroupRequest:
 
 
 def joined(client: RawClient, group: str, **fields) -> JoinGroupResponse:
-    """Join as clients do, in two steps where the broker asks for it."""
+    """Joins as clients do, in two steps if the broker requires it."""
     answer = client.call(join_request(group, **fields))
     if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         answer = client.call(join_request(group, answer.member_id, **fields))

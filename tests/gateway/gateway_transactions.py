@@ -1,4 +1,4 @@
-"""A transactional producer made of raw requests, and what readers see of it."""
+"""A transactional producer built on raw requests, and the results for readers."""
 
 from gateway_client import RawClient, batch_of
 
@@ -81,7 +81,7 @@ class Transactional:
         return error
 
     def settle(self):
-        """Return when no marker is on its way; asking again makes the broker's tasks run."""
+        """Returns once no markers are left to write; each request also gives the broker's tasks a turn."""
         while self.state().startswith("Prepare"):
             pass
 
@@ -91,7 +91,7 @@ class Transactional:
 
 
 class Transactional2(Transactional):
-    """A producer that follows transaction.version 2: it names no partitions, and goes on with the epoch it is told."""
+    """A producer of transaction.version 2: it adds no partitions, and uses the epoch that each EndTxn returns."""
 
     PRODUCE, END_TXN, TXN_OFFSET_COMMIT = 12, 5, 5
 
@@ -104,7 +104,7 @@ class Transactional2(Transactional):
 
 
 def offset_request(topic, group="g"):
-    """What asks for the offset of a topic's first partition under require_stable."""
+    """An OffsetFetch of a topic's first partition under require_stable."""
     named = (OffsetFetchRequestTopics(name=topic, partition_indexes=(0,)),)
     return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group, topics=named),), require_stable=True)
 
@@ -121,7 +121,7 @@ def stable_and_aborted(client, topic, partition=0):
 
 
 def settled(client, topic, partition=0):
-    """The committed values of a partition in which nothing is open. A marker may be there twice after a crash."""
+    """The committed values of a partition without open transactions. A marker may be there twice after a crash."""
     part = client.fetch(topic, 0, partition, isolation_level=1)
     assert (part.last_stable_offset, part.aborted_transactions) == (part.high_watermark, ())
     return [

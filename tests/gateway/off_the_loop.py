@@ -1,6 +1,7 @@
-"""A store that refuses to be called from a Trio thread where the call may wait for a disk.
+"""A store that raises if a call that may wait for a disk comes from a Trio thread.
 
-What `storage_backends.interface` says never waits may be called from anywhere; all else belongs in a worker thread.
+Methods that never wait, according to `storage_backends.interface`, may be called from any thread; all others belong in
+a worker thread.
 """
 
 from collections.abc import Callable
@@ -47,7 +48,7 @@ class CalledOnTheLoopError(AssertionError):
 
 
 class _Checked:
-    """Passes everything on to `inner`, and checks first where the methods in `may_wait` are called from."""
+    """Delegates to `inner`, and first checks the calling thread for the methods in `may_wait`."""
 
     def __init__(self, inner: Any, may_wait: frozenset[str]) -> None:
         self._inner = inner

@@ -1,7 +1,8 @@
-"""Transactions that append to the outbox, for ever, over several connections: `outbox_writer.py CONNINFO SEED`.
+"""Transactions that append to the outbox, endlessly, over several connections: `outbox_writer.py CONNINFO SEED`.
 
-Each notes in the table `truth` what it appends, so that the table has what was committed. A third roll back. Work waits
-between appending and the end, so that transactions end in another order than they begin.
+Each transaction also writes its records to the table `truth`, which therefore has exactly what was committed. A third
+of them roll back. There is a delay between appending and the end, so that transactions end in another order than they
+begin.
 """
 
 import sys
@@ -15,7 +16,7 @@ PARTITIONS = 3
 
 
 def transaction(connection: psycopg.Connection, random: Random) -> None:
-    """Append some records, and commit or roll back."""
+    """Appends some records, and commits or rolls back."""
     for seq in range(random.randint(1, 4)):
         label = f"{random.getrandbits(128):032x}"
         partition = connection.execute(
@@ -30,7 +31,7 @@ def transaction(connection: psycopg.Connection, random: Random) -> None:
 
 
 def work(conninfo: str, random: Random) -> None:
-    """Go on over new connections when one breaks."""
+    """Runs transactions, over a new connection when one breaks."""
     while True:
         try:
             with psycopg.connect(conninfo) as connection:
@@ -41,7 +42,7 @@ def work(conninfo: str, random: Random) -> None:
 
 
 def main() -> None:
-    """Work until the process is killed."""
+    """Runs until the process is killed."""
     conninfo, seed = sys.argv[1:]
     threads = [
         threading.Thread(target=work, args=(conninfo, Random(f"{seed} {number}")), daemon=True)

@@ -1,7 +1,7 @@
-"""Requests by the grammar: for any served API and version one that is valid, nearly valid, or mutated, from a seed.
+"""Requests from a grammar: valid, nearly valid or mutated ones for any served API and version, from a seed.
 
-Values are chosen by a field's type and name: what exists in the broker under test, what does not, the smallest and
-largest numbers, null, empty, long, repeated. What the encoder refuses to write (strings beyond Kafka's limit) is put
+Values are chosen by a field's type and name: existing and missing entities of the broker under test, the smallest and
+largest numbers, null, empty, long, repeated. Values that the encoder refuses (strings beyond Kafka's limit) are put
 into the bytes afterwards. No value makes an answer wait for long, so that a driver may wait for each.
 """
 
@@ -28,7 +28,7 @@ CORRELATION = 7
 TOPICS = ("fuzz-0", "fuzz-1", "fuzz-compacted", "__consumer_offsets", "__transaction_state")
 GROUPS = ("group-0", "group-1", "group-2")
 PLACEHOLDER = "Z" * 100
-"""A string in whose place one beyond Kafka's limit may be put."""
+"""A string that may be replaced by one beyond Kafka's limit."""
 
 INTEGERS = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "int64": 63}
 HOSTILE = (
@@ -47,14 +47,14 @@ NAMES = (
     *("fuzz.*", "(a|b", ".", "..", "ü" * 80, "a/b", "x\0y", "SCRAM-SHA-256", "Stable", "PLAIN", PLACEHOLDER),
 )
 SHORT_WAITS = (-(2**31), -1, 0, 1, 2)
-"""What goes into fields that say how long an answer may wait, in milliseconds."""
+"""Values of fields that limit how long an answer may wait, in milliseconds."""
 
 LONG_WAITS = (0, 6000, 10_000, 2**31 - 1)
-"""What goes into the time-outs of sessions, rebalances and transactions, which no test waits for."""
+"""Values of the time-outs of sessions, rebalances and transactions, which no test waits for."""
 
 
 class Grammar:
-    """Makes frames out of `chance`. `ids` are the ids of topics that exist, asked anew for each value."""
+    """Makes frames from `chance`. `ids` returns the existing topic ids, and is called for each value."""
 
     def __init__(self, chance: Random, ids: Callable[[], Sequence[UUID]]) -> None:
         self.chance = chance
@@ -88,7 +88,7 @@ class Grammar:
             try:
                 return encode_request(request, version, CORRELATION, client_id, self._unknown_tags())[4:]
             except ProtocolError:
-                continue  # such as two tagged fields of one number
+                continue  # such as two tagged fields with the same number
 
     def _struct(self, cls: type[Any], version: int, flexible: bool) -> Any:
         given = {spec.name: self._field(spec, version, flexible) for spec in cls.__fields__ if version in spec.versions}
@@ -134,7 +134,7 @@ class Grammar:
                 return self._number(name, INTEGERS[kind], signed=kind != "uint16")
 
     def _number(self, name: str, bits: int, *, signed: bool) -> int:
-        """A number of so many bits besides the sign; names say which may not be large."""
+        """A number of `bits` bits besides the sign; fields with certain names get no large values."""
         least, most = -(2**bits) if signed else 0, 2**bits - 1
         if name in ("max_wait_ms", "timeout_ms"):
             return self.chance.choice(SHORT_WAITS)
@@ -177,10 +177,10 @@ class Grammar:
         tags = self.chance.sample((0, 1, 2, 3, 77, 2**31 - 1), 2)
         return tuple((tag, self.chance.randbytes(self.chance.randrange(5))) for tag in sorted(tags))
 
-    # What no encoder writes
+    # Values that the encoder refuses
 
     def _overlong(self, content: bytes) -> bytes:
-        """The frame with other bytes in place of the placeholder, if it is there; compact strings have no limit."""
+        """The frame with the placeholder replaced, if present; compact strings have no limit."""
         old = PLACEHOLDER.encode()
         text = self.chance.choice((b"\xff" * 100, b"\xff" * 20_000, b"y" * 32_768, b"y" * 70_000, b"\xc3" * 11_000))
         if bytes([len(old) + 1]) + old in content:
@@ -191,21 +191,21 @@ class Grammar:
     def _mutated(self, frame: bytes) -> bytes:
         chance, content = self.chance, bytearray(frame)
         for _ in range(chance.randrange(1, 4)):
-            place = chance.randrange(8, len(content) + 1)  # what comes before says what is to be read
+            position = chance.randrange(8, len(content) + 1)  # the bytes before are API key, version and correlation id
             evil = chance.choice(HOSTILE)
             match chance.randrange(6):
                 case 0:
-                    del content[place:]
+                    del content[position:]
                 case 1:
-                    content[place : place + len(evil)] = evil
+                    content[position : position + len(evil)] = evil
                 case 2:
-                    content[place:place] = evil
+                    content[position:position] = evil
                 case 3:
-                    content[place : place + 8] = struct.pack(">q", chance.choice((2**63 - 1, -(2**63), 2**62)))
+                    content[position : position + 8] = struct.pack(">q", chance.choice((2**63 - 1, -(2**63), 2**62)))
                 case 4:
-                    content += content[place:]
+                    content += content[position:]
                 case _:
-                    content[place - 1] = chance.randrange(256)
+                    content[position - 1] = chance.randrange(256)
         return bytes(content)
 
 

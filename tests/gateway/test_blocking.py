@@ -1,4 +1,4 @@
-"""The pool of threads for blocking calls: results come back, limits and cancellation hold, nothing is lost."""
+"""The thread pool for blocking calls: results, limits and cancellation; no result is lost."""
 
 import threading
 from functools import partial

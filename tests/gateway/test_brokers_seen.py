@@ -1,4 +1,4 @@
-"""Which brokers and leaders a client sees, by the listener that it came by, as Kafka's metadata cache tells them."""
+"""The brokers and leaders that a client sees depend on its listener, as in Kafka's metadata cache."""
 
 from random import Random
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""A commit that hangs: who is answered meanwhile, and with what; and that the write counts all the same."""
+"""A commit that hangs: which requests are answered meanwhile, with which errors, and that the write still counts."""
 
 import pytest
 from gateway_brokers import ThreadBroker
@@ -44,7 +44,7 @@ def test_acks_one_waits_for_the_disk_of_the_leader_however_long(broker, client):
     assert timed_out.error_code == ErrorCode.REQUEST_TIMED_OUT
     broker.env.release()
     assert only(client.receive(waiting)).error_code == 0
-    # Two connections: either may be read first, and the batch that was given up may be committed a moment later.
+    # The two connections may be read in either order, and the timed-out batch may be committed a moment later.
     while len(values := client.values("t")) < 3:
         assert sorted(values) == [b"first", b"one"]
     assert sorted(values) == [b"all", b"first", b"one"]
@@ -80,7 +80,7 @@ def initialize(client: RawClient, timeout_ms: int) -> ErrorCode:
 
 
 def test_a_transaction_waits_no_longer_than_its_own_timeout_for_its_log(broker, client):
-    """Kafka's limit as well: a coordinator that the other brokers have left sends its producers elsewhere in time."""
+    """As in Kafka, so that a coordinator that is cut off from the other brokers soon sends its producers elsewhere."""
     Transactional(client, "t")
     broker.env.hold()
     assert initialize(client, timeout_ms=300).name == "COORDINATOR_NOT_AVAILABLE"

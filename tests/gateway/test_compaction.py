@@ -1,4 +1,4 @@
-"""Compaction while the broker runs: what is left, on every store, over restarts, failures and kill -9."""
+"""Compaction in a running broker: the remaining records, on every store, after restarts, failures and kill -9."""
 
 import logging
 import threading
@@ -44,7 +44,7 @@ def client(broker):
 
 
 def put(client, topic, *keys, value=b"x" * 1000):
-    """One record a batch and, with the value of 1,000 bytes, a segment."""
+    """One record per batch and, with the value of 1,000 bytes, one batch per segment."""
     for key in keys:
         stamp = time.time_ns() // 1_000_000
         batch = build_batch([SimpleRecord(key, value, stamp)])
@@ -57,7 +57,7 @@ def offsets(client, topic, partition=0):
 
 
 def clean(broker, rounds=1000):
-    """Clean all that is due, and wait for it."""
+    """Cleans all logs that are due, and waits until done."""
 
     async def clean_all():
         for _ in range(rounds):
@@ -68,7 +68,7 @@ def clean(broker, rounds=1000):
 
 
 def await_offsets(client, topic, expected):
-    """The cleaner works in the background; only a failing test waits long."""
+    """Waits for the background cleaner; only a failing test waits long."""
     pause = threading.Event()
     for _ in range(600):
         if offsets(client, topic) == expected:
@@ -250,7 +250,7 @@ class TestFailures:
         assert client.fetch("t", 0).error_code == 0
 
     def test_kill_9_at_any_time_loses_no_newest_record(self, tmp_path):
-        """Five times over the same directory, under a load that is cleaned all the time."""
+        """Five times over the same directory, under a load that is compacted continuously."""
         settings = [f"{name.replace('_', '.')}={value}" for name, value in EAGER.items()]
         arguments = [word for text in [*settings, "log.cleaner.backoff.ms=1"] for word in ("--set", text)]
         random, sent = Random(5), {}

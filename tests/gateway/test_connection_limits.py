@@ -1,4 +1,4 @@
-"""Clients that say nothing, read nothing, are too many or leave: bounded, logged, and without effect on the others."""
+"""Clients that are idle, read nothing, are too many or leave: bounded, logged, and without effect on others."""
 
 import logging
 import resource
@@ -33,7 +33,7 @@ def ask(client):
     assert client.call(ApiVersionsRequest(), 0).error_code == 0
 
 
-# Silence
+# Idle connections
 
 
 def test_who_says_nothing_is_closed_after_connections_max_idle_ms(broker_log):
@@ -70,7 +70,7 @@ def test_who_talks_is_not_idle(broker_log):
 
 
 def in_virtual_time(talk, **config):
-    """Run `talk(transport)` with a connection to a broker, in virtual time; what it returns."""
+    """Runs `talk(transport)` with a connection to a broker, in virtual time; returns its result."""
 
     async def main():
         world = World(1)
@@ -88,7 +88,7 @@ def in_virtual_time(talk, **config):
 
 
 async def received(transport, size):
-    """That many bytes, or fewer when the broker closed."""
+    """`size` bytes, or fewer if the broker has closed the connection."""
     data = bytearray(size)
     end = 0
     while end < size and (some := await transport.receive_into(memoryview(data)[end : end + 40_000])):
@@ -111,11 +111,11 @@ def test_an_idle_time_below_zero_means_none(broker_log, unlimited):
     assert in_virtual_time(talk, connections_max_idle_ms=unlimited)
 
 
-# Reading nothing
+# Clients that do not read
 
 
 async def asked_for_much(transport):
-    """A topic with 7 MB, all of which is asked for in one request; the length of the answer."""
+    """Creates a topic with 7 MB and fetches all of it in one request; returns the length of the answer."""
     topic = CreatableTopic(name="big", num_partitions=1, replication_factor=-1)
     await answered(transport, CreateTopicsRequest(topics=(topic,)), 7)
     for _ in range(8):
@@ -128,7 +128,7 @@ async def asked_for_much(transport):
 
 
 def test_who_reads_slowly_but_reads_is_served_to_the_end(broker_log):
-    """A reply may take longer than the write time-out as long as some of it is taken within each."""
+    """A reply may take longer than the write time-out as long as some of it is received within each."""
 
     async def talk(transport):
         size = await asked_for_much(transport)
@@ -181,14 +181,14 @@ def test_memory_stays_bounded_when_nobody_reads(tmp_path):
             for _ in range(50):
                 one.send(fetch_request("big", [(0, 0)], partition_max_bytes=50 * MB))
         assert_serves(broker.address)
-        assert broker.memory_bytes() - before < 30 * MB  # what was asked for is 100 GB
+        assert broker.memory_bytes() - before < 30 * MB  # 100 GB were requested
         for one in stuck:
             one.close()
         assert_serves(broker.address)
 
 
 def test_memory_stays_bounded_when_much_is_announced(tmp_path):
-    """A length is a claim: memory follows what really came."""
+    """Memory grows with the bytes received, not with the announced length."""
     with ProcessBroker(tmp_path / "data") as broker:
         assert_serves(broker.address)
         before = broker.memory_bytes()
@@ -245,7 +245,7 @@ def test_producers_wait_while_too_much_waits_for_the_disk(broker_log):
 
 @pytest.mark.parametrize("storage", ["memory", "lmdb"])
 def test_sixteen_partitions_pipelined_come_back_unharmed(tmp_path, broker_log, storage):
-    """The bug of NUMBERS.md: a receive buffer used again under a pending commit corrupts batches silently."""
+    """Regression: a receive buffer that is reused under a pending commit silently corrupts batches."""
     url = "memory://" if storage == "memory" else f"lmdb://{tmp_path}/data"
     with ThreadBroker(url) as broker, RawClient(broker.address) as client:
         client.create_topic("wide", partitions=16)
@@ -263,7 +263,7 @@ def test_sixteen_partitions_pipelined_come_back_unharmed(tmp_path, broker_log, s
 
 
 def test_other_requests_wait_for_the_produces_before_them(broker_log):
-    """A client that asks for the end after a produce, on one connection, sees what it has written."""
+    """A ListOffsets behind a produce on one connection includes what was produced."""
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         sent = [client.send(produce_request("t", batch_of(b"%d" % n))) for n in range(16)]
@@ -274,7 +274,7 @@ def test_other_requests_wait_for_the_produces_before_them(broker_log):
 
 
 class _Steps(trio.abc.Instrument):
-    """Counts the steps of each task: between two of them every connection has its turn."""
+    """Counts the steps of each task: between two of them every connection is served."""
 
     def __init__(self):
         self.taken = Counter()
@@ -285,12 +285,12 @@ class _Steps(trio.abc.Instrument):
 
 @pytest.mark.parametrize(("there", "number", "passes"), [(True, 5_000, 2), (False, 50_000, 1)])
 def test_a_fetch_of_very_many_partitions_does_not_hold_up_the_others(broker_log, there, number, passes):
-    """All of them are looked up, and those that are there are read."""
+    """All partitions are looked up, and the existing ones are read."""
     with ThreadBroker() as broker, RawClient(broker.address) as greedy:
         greedy.create_topic("t", number if there else 1)
         wanted = [(n, 0) for n in range(number)]
         if there:
-            greedy.call(fetch_request("t", wanted))  # which opens the logs
+            greedy.call(fetch_request("t", wanted))  # this opens the logs
         steps = _Steps()
         broker.in_trio(lambda: trio.lowlevel.add_instrument(steps))
         [answered] = greedy.call(fetch_request("t", wanted)).responses
@@ -298,11 +298,11 @@ def test_a_fetch_of_very_many_partitions_does_not_hold_up_the_others(broker_log,
         assert max(steps.taken.values()) >= passes * (number // TURN_EVERY)
 
 
-# Too many
+# Too many connections
 
 
 def test_who_is_too_many_for_the_broker_waits_for_a_place(broker_log):
-    """Kafka blocks new connections at max.connections; it does not refuse them."""
+    """As in Kafka, new connections wait at max.connections; they are not refused."""
     with (
         ThreadBroker(max_connections=2) as broker,
         RawClient(broker.address) as first,
@@ -359,7 +359,7 @@ def test_who_is_too_many_from_one_address_is_closed(broker_log):
 
 
 def ask_until_let_in(broker, client):
-    """The places of those who have just left are free once the broker has noticed."""
+    """Retries, since the broker may not have noticed yet that others have left."""
     for _ in range(1000):
         try:
             ask(client)
@@ -384,7 +384,7 @@ def test_an_address_may_have_its_own_limit(broker_log):
 
 @pytest.fixture
 def many_files():
-    """This process may have as many files open as it ever may."""
+    """Raises this process's limit of open files as far as permitted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 4096:
         pytest.skip(f"the limit of open files is {hard}")
@@ -394,7 +394,7 @@ def many_files():
 
 
 def test_two_thousand_connections(tmp_path, many_files):
-    """A third says nothing, a third stops in the middle of a frame, a third asks; all are held, and one works on."""
+    """A third is idle, a third stops within a frame, a third sends requests; all stay open, and one continues."""
     with ProcessBroker(tmp_path / "data") as broker, RawClient(broker.address) as working:
         working.create_topic("t")
         offsets = count()
@@ -420,7 +420,7 @@ def test_two_thousand_connections(tmp_path, many_files):
 
 
 def test_running_out_of_files_is_said_and_survived(tmp_path, many_files):
-    """Connections beyond the limit are closed as they come, and let in when others have left."""
+    """Connections beyond the limit are closed at once, and accepted again when others have left."""
     with ProcessBroker(tmp_path / "data") as broker, RawClient(broker.address) as working:
         working.create_topic("t")
         working.produce("t", batch_of(b"x"))
@@ -438,12 +438,12 @@ def test_running_out_of_files_is_said_and_survived(tmp_path, many_files):
 
 
 def test_who_leaves_a_long_poll_is_forgotten_when_idle(broker_log):
-    """Nothing of a connection that was closed stays behind: its fetch would wait for weeks."""
+    """A closed connection is forgotten at once, although its fetch would wait for weeks."""
     with ThreadBroker(max_connections=1, connections_max_idle_ms=300) as broker:
         with RawClient(broker.address) as leaving:
             leaving.create_topic("t")
             leaving.send(fetch_request("t", [(0, 0)], max_wait_ms=FOREVER_MS))
-        assert_serves(broker.address)  # which needs the only place there is
+        assert_serves(broker.address)  # this needs the only slot
         replica = broker.broker.services.replicas.get("t", 0)
         assert broker.in_trio(lambda: len(replica.watchers)) == 0
         closed = [record for record in broker_log.records if "connections.max.idle.ms" in record.getMessage()]
@@ -478,7 +478,7 @@ def test_connections_that_come_and_go_leave_nothing_behind(tmp_path):
                 passing.reset() if n % 3 else passing.close()
             assert working.call(MetadataRequest(topics=())).brokers
 
-        come_and_go()  # the collector of cycles runs twice a second: by then memory is what it stays at
+        come_and_go()  # the garbage collector runs twice a second: by then memory has reached its steady level
         before = broker.memory_bytes()
         come_and_go()
         assert broker.memory_bytes() - before < 2 * MB

@@ -1,4 +1,4 @@
-"""New connections come in no faster than `max.connection.creation.rate`."""
+"""New connections are accepted no faster than `max.connection.creation.rate`."""
 
 import logging
 import math
@@ -24,7 +24,7 @@ def test_a_second_s_connections_at_once_then_one_by_one():
 
 @given(st.integers(1, 50), st.lists(st.integers(0, 2000), max_size=60))
 def test_no_second_brings_more_than_twice_the_rate(per_second: int, pauses_ms: list[int]):
-    """One second's burst, and what comes in during the second."""
+    """The burst of one second, and the connections accepted during the second."""
     rate, now_ms, taken = ConnectionRate(0), 0, list[int]()
     for pause_ms in pauses_ms:
         now_ms += pause_ms

@@ -1,4 +1,4 @@
-"""Segment files damaged under a real broker, running and stopped: it lives, all else serves, and its advice works."""
+"""Segment files damaged while the broker runs or is stopped: all other partitions serve, and the log's advice works."""
 
 from damages import (
     WATCHED,
@@ -44,7 +44,7 @@ TOPICS = {**IN_PLACE, **GONE}
 
 
 def prepare(client, data):
-    """Make the topics; return the segment's file of each."""
+    """Creates the topics; returns the segment file of each."""
     for topic in ("well", *TOPICS):
         client.create_topic(topic)
     for topic in TOPICS:

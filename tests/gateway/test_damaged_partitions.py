@@ -1,6 +1,7 @@
-"""Sealed segments, the internal topics' and whole topics damaged under a real broker, running and stopped.
+"""Damaged sealed segments, internal topics and whole topics, while the broker runs and while it is stopped.
 
-One run of the broker damages many partitions, one for each kind of damage, and leaves one of each topic whole.
+One run of the broker damages many partitions, one for each kind of damage, and leaves one partition of each topic
+intact.
 """
 
 import shutil
@@ -31,11 +32,11 @@ RETRIED = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""The answers of a coordinator after which clients try again."""
+"""Errors of a coordinator after which clients retry."""
 
 
 def name_in(partition: int) -> str:
-    """A group or transactional id that this partition of an internal topic coordinates."""
+    """A group or transactional id that belongs to this partition of an internal topic."""
     return next(name for name in (f"n{number}" for number in range(10_000)) if partition_for(name, COUNT) == partition)
 
 
@@ -58,13 +59,13 @@ def damage(data: Path, topic: str, partitions: range, segment: int = 0) -> None:
 
 
 class Witness:
-    """What nothing of this may touch: the whole partition of each topic, used with a real client."""
+    """The intact partition of each topic, used with a real client; it must not be affected."""
 
     def __init__(self, broker: ProcessBroker, topic: str) -> None:
         self.broker, self.topic, self.count, self.sent = broker, topic, 0, []
 
     def check(self) -> None:
-        """A transaction, a read of all that was ever written, and a commit of its offset; all is there."""
+        """Runs a transaction, reads all records ever written, and commits the offset; all must be there."""
         self.count += 1
         value = b"%d" % self.count * 200
         producer = Producer({**connection(self.broker), "transactional.id": NAMES[WELL]})
@@ -78,7 +79,7 @@ class Witness:
         )
         [found] = consumer.committed([TopicPartition(self.topic, WELL)], timeout=30)
         assert found.offset == (self.count - 1 if self.count > 1 else -1001)
-        # beside it all others are asked for, whose fetches fail
+        # the other partitions are fetched as well, and these fetches fail
         consumer.assign([TopicPartition(self.topic, partition, 0) for partition in range(COUNT)])
         values = []
         while len(values) < len(self.sent):
@@ -110,7 +111,7 @@ def fill(client: RawClient) -> None:
 
 
 def check_refused(client: RawClient, partitions, damaged_offset: int, *, lost: set[int]) -> None:
-    """The damaged segments are refused and what lies in others is served; `lost` are offline altogether."""
+    """Damaged segments are refused and intact ones served; the partitions in `lost` are offline altogether."""
     for partition in partitions:
         assert client.fetch("sealed", damaged_offset, partition).error_code == ErrorCode.KAFKA_STORAGE_ERROR, partition
         expected = ErrorCode.KAFKA_STORAGE_ERROR if partition in lost else 0

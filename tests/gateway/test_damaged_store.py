@@ -1,7 +1,7 @@
-"""The files beside the segments damaged under a real broker, files that cannot be opened, and a stop with damage.
+"""Damaged files other than segments, files that cannot be opened, and a stop after damage.
 
 These are the metadata log while the broker runs, `format`, `properties.json`, `lock`, and those that a partition's
-directory may hold: `topic` and the marker of writes without syncs.
+directory may have: `topic` and the marker of writes without syncs.
 """
 
 import os
@@ -37,13 +37,13 @@ LONG_TOPIC = "long-" + "x" * 240
 
 
 class Witness:
-    """A topic that nothing of this may touch, used with a real client."""
+    """A topic that must not be affected, used with a real client."""
 
     def __init__(self, broker: ProcessBroker, topic: str = "well") -> None:
         self._broker, self._topic, self._count = broker, topic, 0
 
     def check(self) -> None:
-        """Write one more record, and read all that were written."""
+        """Writes one more record, and reads all that were written."""
         connection = {"bootstrap.servers": f"127.0.0.1:{self._broker.port}", "log_level": 0}
         producer = Producer({**connection, "enable.idempotence": True})
         producer.produce(self._topic, b"%d" % self._count, partition=0)
@@ -67,7 +67,7 @@ def create_error(client: RawClient, name: str) -> int:
 
 
 def refusal(data: Path) -> str:
-    """What a start says that is refused."""
+    """The error message of a start that is refused."""
     broker = ProcessBroker(data)
     ended = subprocess.run(
         broker.command(), capture_output=True, text=True, timeout=START_TIMEOUT_S, env=environment(), check=False
@@ -112,7 +112,7 @@ def test_the_metadata_log_while_the_broker_runs(tmp_path, damage):
 
 @pytest.mark.torture
 def test_the_files_of_the_store(tmp_path):
-    """Running, none of them is needed; stopped, a start without `format` or with another says what to do."""
+    """A running broker needs none of them; a start without `format` or with a wrong one gives advice."""
     data = tmp_path / "my data"
     with ProcessBroker(data, *WATCHED) as broker:
         witness = Witness(broker)
@@ -128,7 +128,7 @@ def test_the_files_of_the_store(tmp_path):
             for path in files:
                 damage(path)
             witness.check()
-            for path in files[:2]:  # the second broker looks at these first
+            for path in files[:2]:  # a second broker reads these first
                 path.write_bytes(whole[path])
             assert "is in use by the process" in refusal(data)
             for path in files[2:]:
@@ -150,7 +150,7 @@ def test_the_files_of_the_store(tmp_path):
 
 
 def write_format_again(data: Path) -> None:
-    """Start, and do what the refusal says."""
+    """Starts the broker and follows the advice of the refusal."""
     said = refusal(data)
     command = re.search(r"write it again: (echo .*)", said)
     assert command, said
@@ -158,7 +158,7 @@ def write_format_again(data: Path) -> None:
 
 
 def delete_properties(data: Path) -> None:
-    """Likewise; without that file a broker starts."""
+    """As above; a broker starts without this file."""
     path = data / "properties.json"
     if path.exists():
         said = refusal(data)
@@ -168,7 +168,7 @@ def delete_properties(data: Path) -> None:
 
 
 def test_files_that_cannot_be_opened(tmp_path):
-    """Without a right to read, and with a directory in their place; the partitions serve once the cause is gone."""
+    """Files without read permission or replaced by a directory; the partitions serve once the cause is gone."""
     data = tmp_path / "data"
     with UnprivilegedBroker(data, *WATCHED) as broker:
         witness = Witness(broker)
@@ -217,7 +217,7 @@ def test_files_that_cannot_be_opened(tmp_path):
 
 
 class UnprivilegedBroker(ProcessBroker):
-    """For which the rights of files hold though the tests run as root."""
+    """A broker for which file permissions apply even if the tests run as root."""
 
     def command(self) -> list[str]:
         if os.geteuid():
@@ -235,7 +235,7 @@ SYNCED = {"flush_messages": "1"}
 
 
 def test_a_stop_beside_damage_ends_with_zero_and_says_what_failed(tmp_path):
-    """Each log that was damaged is named, whether it has writes to sync or not; all others are closed as ever."""
+    """Each damaged log is named, whether it has writes to sync or not; all others are closed normally."""
     data = tmp_path / "data"
     damages = {
         f"{mode}-{each.__name__}": each for mode in ("synced", "unsynced") for each in (*DAMAGES, remove_directory)
@@ -256,7 +256,7 @@ def test_a_stop_beside_damage_ends_with_zero_and_says_what_failed(tmp_path):
         assert not list(data.glob("well-0.*/*.unsynced"))
         said = broker.log()
         for topic, path in paths.items():
-            if not topic.endswith(zero_middle.__name__):  # the records, which are not looked at
+            if not topic.endswith(zero_middle.__name__):  # this damages records, which closing does not read
                 assert re.search(rf"closing failed partition={topic}-0 cause={re.escape(str(path))} .*restore it", said)
         broker.start()
         witness.check()
@@ -265,7 +265,7 @@ def test_a_stop_beside_damage_ends_with_zero_and_says_what_failed(tmp_path):
 
 
 def test_the_marker_of_writes_without_syncs(tmp_path):
-    """It only tells whether the system went down since; a broker that was killed serves on without it."""
+    """The marker only shows whether the system crashed; after a mere kill the broker serves without it."""
     data = tmp_path / "data"
     topics = {f"{kind}-{each.__name__}": each for kind in ("running", "stopped") for each in SMALL_FILES}
     with ProcessBroker(data, *WATCHED) as broker:

@@ -1,4 +1,4 @@
-"""JoinGroup and SyncGroup are answered from the call that decides; no task of their connection waits for it."""
+"""JoinGroup and SyncGroup are answered by the call that decides; no task of their connection waits."""
 
 import logging
 from dataclasses import replace
@@ -15,7 +15,7 @@ from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestA
 
 MB = 1 << 20
 TOLD_ITS_ID_AT_ONCE = 3
-"""The last version of JoinGroup that does so."""
+"""The last version of JoinGroup without MEMBER_ID_REQUIRED: the first answer has the member id."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def observer(broker):
 
 
 def join(client, **fields):
-    """Ask to join; the reply waits for the first member to join again."""
+    """Requests to join; the reply waits for the first member to join again."""
     return client.send(join_request("g", **fields), TOLD_ITS_ID_AT_ONCE)
 
 
@@ -110,13 +110,13 @@ def test_who_breaks_off_is_forgotten_and_holds_up_nobody(broker, leader, observe
 
 
 def waiting(broker):
-    """How many replies the group's shard owes."""
+    """The number of replies that the group's shard has yet to send."""
     groups = broker.broker.services.groups
     return broker.in_trio(lambda: len(groups.runtime(groups.partition("g")).replies))
 
 
 def test_a_reply_that_the_network_takes_slowly_arrives_whole(broker, observer):
-    """The rest of it is sent by the connection's second task, which begins then; what was asked next comes after it."""
+    """The connection's second task sends the rest of it, and starts then; later requests are answered after it."""
     sizes = [MB, MB, MB]
     with RawClient(broker.address, receive_buffer=4096) as leader:
         assert find(leader, "g") == 0
@@ -142,7 +142,7 @@ def with_metadata(request, size):
 
 
 def given_everything(client, member):
-    """The error of handing in that the first member gets everything."""
+    """Assigns everything to the first member; returns the error."""
     given = (SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"all"),)
     who = {"group_id": "g", "generation_id": member.generation_id, "member_id": member.member_id}
     return client.call(SyncGroupRequest(**who, assignments=given), TOLD_ITS_ID_AT_ONCE).error_code

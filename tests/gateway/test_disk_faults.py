@@ -1,4 +1,4 @@
-"""`odradek serve` over a disk that fails below LMDB, or is full: it serves on without a restart."""
+"""`odradek serve` over a disk that fails below LMDB, or is full, recovers without a restart."""
 
 import errno
 import shutil
@@ -32,7 +32,7 @@ def broker(tmp_path, faults):
 
 
 def until_taken(attempt):
-    """Try as a client does until it is no retriable error; return how often that was refused."""
+    """Retries as a client does while the error is retriable; returns the number of refusals."""
     for refused in count():
         error = attempt()
         if not error:
@@ -62,7 +62,7 @@ def test_one_failed_write_does_not_outlive_its_cause(broker, faults, call):
 
 
 def test_a_disk_that_fails_for_long_is_tried_with_pauses_and_told_of_twice(broker, faults):
-    """Reads and other partitions go on; nothing is asked of the disk for most requests."""
+    """Reads and other partitions continue; most requests do not access the failing disk."""
     with RawClient(broker.address) as client:
         client.create_topic("t")
         client.create_topic("other")
@@ -76,12 +76,12 @@ def test_a_disk_that_fails_for_long_is_tried_with_pauses_and_told_of_twice(broke
         faults.lift()
         until_taken(lambda: client.produce("t", batch_of(b"after")).error_code)
         assert client.values("t") == [b"before", b"after"]
-    told = lines(broker, "t-0")
-    assert len([line for line in told if "commit failed" in line]) == 1
-    ended = [line for line in told if "loaded again" in line]
+    logged = lines(broker, "t-0")
+    assert len([line for line in logged if "commit failed" in line]) == 1
+    ended = [line for line in logged if "loaded again" in line]
     assert len(ended) == 1
     assert "refused_attempts=" in ended[0]
-    assert len(told) <= 4, told
+    assert len(logged) <= 4, logged
 
 
 def test_the_metadata_log_recovers(broker, faults):
@@ -139,7 +139,7 @@ def test_a_transaction_whose_end_cannot_be_written_ends_when_the_disk_is_well(br
 
 
 def end_error(producer, committed):
-    """What a client has to try again counts as retriable: the coordinator loads, or is at work on the markers."""
+    """Errors after which a client retries count as retriable: the coordinator is loading or writing markers."""
     error = producer.send_end(committed).error_code
     loading = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS}
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if error in loading else error
@@ -147,7 +147,7 @@ def end_error(producer, committed):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 8 MB; where mounting is not allowed, the test with the shim has to do."""
+    """A file system of 8 MB. Skips where mounting is not allowed; the test with the shim covers that case."""
     directory = tmp_path / "disk"
     directory.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", directory]
@@ -209,7 +209,7 @@ def running(directory):
             broker.kill()
 
 
-def restarted_without_space(broker, take_space, give_space, told):
+def restarted_without_space(broker, take_space, give_space, allowed):
     store_some(broker)
     assert broker.terminate() == 0
     take_space()
@@ -217,7 +217,7 @@ def restarted_without_space(broker, take_space, give_space, told):
     check_reads(broker)
     with RawClient(broker.address) as client:
         assert client.produce("t", batch_of(b"x" * 10_000)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert create(client, "small") in told
+        assert create(client, "small") in allowed
     check_reads(broker)
     give_space()
     check_writes(broker)
@@ -236,9 +236,9 @@ def check_writes_are_there(broker):
 
 def test_after_a_restart_without_space_everything_is_read(small_disk):
     filler = small_disk / "filler"
-    told = {0, ErrorCode.KAFKA_STORAGE_ERROR}  # a small change may find room in the file
+    allowed = {0, ErrorCode.KAFKA_STORAGE_ERROR}  # a small change may fit into free space of the file
     with running(small_disk) as broker:
-        restarted_without_space(broker, lambda: fill_up(filler), filler.unlink, told)
+        restarted_without_space(broker, lambda: fill_up(filler), filler.unlink, allowed)
 
 
 def test_after_a_restart_with_every_write_refused_everything_is_read(tmp_path, faults):

@@ -1,4 +1,4 @@
-"""The end in order: what is under way is answered, who waits is woken, who is idle is let go."""
+"""Orderly shutdown: requests in flight are answered, waiting ones are woken, idle connections are closed."""
 
 import pytest
 from gateway_brokers import ThreadBroker, logged
@@ -34,7 +34,7 @@ def test_idle_clients_are_let_go(broker):
 
 
 def test_produces_under_way_are_answered_and_then_the_connection_is_closed(broker):
-    """Without a drain time-out: a connection that is left open after its last answer would hang here."""
+    """There is no drain time-out, so the test would hang if a connection stayed open after its last answer."""
     with RawClient(broker.address) as client:
         client.create_topic("t")
         client.produce("t", batch_of(b"opens the log"))

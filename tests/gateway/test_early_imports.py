@@ -1,7 +1,7 @@
-"""What a broker imports late, a worker thread imports once it serves, and not before; inside a test it does without.
+"""A worker thread imports late modules only once the broker serves; brokers inside tests do not import them.
 
-How soon a broker is ready is mostly a matter of how many modules it imports and how often it waits for the disk, so
-both are counted here: see "The start" in docs/architecture.md.
+The time until a broker is ready depends mostly on the number of modules it imports and of waits for the disk, so both
+are counted here: see "The start" in docs/architecture.md.
 """
 
 import json
@@ -44,7 +44,7 @@ print(json.dumps([at_ready, imported()]))
 """
 
 MOST_AT_READY = 250
-"""How many modules of ours a broker may have imported when it is ready. Raise it for what no broker can do without."""
+"""The limit on our own modules imported when a broker is ready. Raise it for modules that every broker needs."""
 
 NOT_AT_READY = {
     "concurrent.futures": "no file is removed",
@@ -84,7 +84,7 @@ NOT_AT_READY = {
 
 
 def started(data, kind):
-    """What there was when a broker was ready, and the late modules that were imported when it had ended."""
+    """The counts when a broker was ready, and the late modules that were imported when it had ended."""
     command = [sys.executable, "-c", SCRIPT, str(data), kind]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
 
@@ -118,12 +118,15 @@ def test_a_broker_is_ready_with_few_modules(first_start):
 
 
 def test_what_is_not_imported_is_there_to_be_imported():
-    """A module that was renamed is guarded no more."""
+    """Otherwise a renamed module would no longer be checked."""
     command = [sys.executable, "-c", "import sys; [__import__(each) for each in sys.argv[1:]]", *NOT_AT_READY]
     subprocess.run(command, check=True, timeout=60)
 
 
 def test_the_disk_is_waited_for_six_times_with_an_empty_directory_and_never_again(first_start, data):
-    """The format, the ids, and the first log: each as a file and as a name. What LMDB syncs itself is not counted."""
+    """The format, the ids and the first log, each as a file and as a directory entry.
+
+    LMDB's own syncs are not counted.
+    """
     assert first_start[0]["syncs"] == 6
     assert started(data, "tests")[0]["syncs"] == 0

@@ -1,4 +1,4 @@
-"""When the disk is full or fails: KAFKA_STORAGE_ERROR, nothing acknowledged that is not there, a log that helps."""
+"""Full and failing disks: KAFKA_STORAGE_ERROR, nothing acknowledged that is not stored, and a log with advice."""
 
 import gc
 import logging
@@ -40,7 +40,7 @@ BROKEN = {"write_error": 1.0, "read_error": 1.0}
 
 @pytest.fixture
 def no_collector():
-    """What the collector of cycles walks over in this process are the tests' own objects."""
+    """Disables the garbage collector, which would traverse the objects of this test process."""
     gc.collect()
     gc.disable()
     yield
@@ -89,7 +89,7 @@ def test_produce_fails_with_kafka_storage_error_and_works_again_when_the_disk_do
 
 
 def test_the_first_produce_to_a_new_topic_fails_too(broker, client, broker_log):
-    """Leading a new log begins with a write: it must fail once for each request, not for ever on its own."""
+    """Becoming leader of a new log begins with a write, which must fail once per request, not repeatedly on its own."""
     client.create_topic("t")
     client.create_topic("u")
     client.fetch("u")
@@ -112,9 +112,9 @@ def test_an_exception_that_no_store_should_raise_fails_one_partition_for_a_momen
         client.produce(name, batch_of(b"before"))
     broker.env.fail_next_write(AssertionError("a defect"))
     assert client.produce("t", batch_of(b"lost")).error_code == STORAGE_ERROR
-    [told] = [record for record in broker_log.records if "commit failed" in record.getMessage()]
-    assert "unexpected AssertionError: a defect" in told.getMessage()
-    assert told.exc_info[0] is AssertionError, "the traceback says where the defect is"
+    [record] = [record for record in broker_log.records if "commit failed" in record.getMessage()]
+    assert "unexpected AssertionError: a defect" in record.getMessage()
+    assert record.exc_info[0] is AssertionError, "the traceback says where the defect is"
     assert client.produce("u", batch_of(b"served")).error_code == 0
     assert client.produce("t", batch_of(b"after")).error_code == 0
     assert client.values("t") == [b"before", b"after"]
@@ -130,12 +130,12 @@ def test_acks_0_on_a_failed_disk_closes_the_connection(broker, client, broker_lo
 
 
 def test_what_was_pipelined_behind_a_failed_commit_fails_with_it(broker, client):
-    """Offsets rest on each other, so nothing behind a gap may be acknowledged."""
+    """Offsets are consecutive, so nothing behind a gap may be acknowledged."""
     client.create_topic("t")
     client.produce("t", batch_of(b"first"))
     broker.env.hold()
     sent = [client.send(produce_request("t", batch_of(b"held")))]
-    broker.env.await_held()  # it has begun, so the disk's fault is for those behind it
+    broker.env.await_held()  # it has begun, so the disk fails for the later ones
     sent += [client.send(produce_request("t", batch_of(b"%d" % n))) for n in range(10)]
     assert_serves(broker.address)
     break_disk(broker, write_error=1.0)
@@ -148,7 +148,7 @@ def test_what_was_pipelined_behind_a_failed_commit_fails_with_it(broker, client)
 
 
 def test_a_single_failed_commit_fails_those_behind_it_too(broker_log):
-    """Each produce is a commit of its own here; the disk is well again when their turn comes, and they must not go."""
+    """Each produce is a separate commit here. The disk works again for the later ones, which must fail all the same."""
     with ThreadBroker(odradek_commit_max_bytes=1) as broker, RawClient(broker.address) as client, ExitStack() as stack:
         client.create_topic("t")
         client.produce("t", batch_of(b"first"))
@@ -170,7 +170,7 @@ def test_a_single_failed_commit_fails_those_behind_it_too(broker_log):
 
 
 def test_a_producers_retry_after_a_failed_disk_is_stored_once(broker, client):
-    """The state of an idempotent producer goes back with its batches: the retry is new, and then a duplicate."""
+    """A producer's state is rolled back with its batches: the retry is appended, a second one is a duplicate."""
     client.create_topic("t")
 
     def batch(sequence):
@@ -188,7 +188,7 @@ def test_a_producers_retry_after_a_failed_disk_is_stored_once(broker, client):
 
 
 def test_a_first_batch_refused_while_writes_fail_comes_before_the_ones_behind_it(broker, client):
-    """The log is open by then, and is not loaded again: of an unknown producer it would take any sequence."""
+    """The log is open and not loaded again; for an unknown producer it would accept any sequence."""
     client.create_topic("t")
 
     def batch(sequence):
@@ -199,7 +199,7 @@ def test_a_first_batch_refused_while_writes_fail_comes_before_the_ones_behind_it
     break_disk(broker, write_full=1.0)
     assert client.produce("t", batch_of(b"y")).error_code == STORAGE_ERROR
     broker.in_trio(lambda: setattr(replica, "takes_writes", lambda: False))
-    assert client.values("t") == [b"x"]  # the log is loaded
+    assert client.values("t") == [b"x"]  # this loads the log
     assert client.produce("t", batch(0)).error_code == STORAGE_ERROR
     mend_disk(broker)
     broker.in_trio(lambda: delattr(replica, "takes_writes"))
@@ -268,7 +268,7 @@ def watchers(broker, topic):
 
 
 def test_the_high_watermark_never_goes_back(broker, client):
-    """What consumers were told stays true, whatever fails (Spark asks again when it does not)."""
+    """Consumers must never see a lower high watermark, whatever fails; Spark fetches repeatedly if they do."""
     client.create_topic("t")
     seen = 0
     for n in range(30):
@@ -289,7 +289,7 @@ def creatable(name):
 
 
 def changes(name):
-    """Every request that changes metadata, and how to see the error in its answer."""
+    """Every request that changes metadata, each with a function that gets the error from its answer."""
     config = AlterableConfig(name="retention.ms", config_operation=0, value="1")
     resource_ = AlterConfigsResource(resource_type=2, resource_name=name, configs=(config,))
     legacy = LegacyResource(resource_type=2, resource_name=name)
@@ -395,7 +395,7 @@ def test_an_offsets_topic_that_is_refused_is_told(broker_log):
 
 
 def fill(client, name, size=100_000):
-    """Produce until the disk is full; how many batches were acknowledged."""
+    """Produces until the disk is full; returns the number of acknowledged batches."""
     acknowledged = 0
     while True:
         answer = client.produce(name, batch_of(b"%06d" % acknowledged + b"x" * size))
@@ -413,7 +413,10 @@ def check_kept(client, name, acknowledged):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 8 MB; where mounting is not allowed, the test with the file size limit has to do."""
+    """A file system of 8 MB.
+
+    Skips where mounting is not allowed; the test with the file size limit covers that case.
+    """
     directory = tmp_path / "disk"
     directory.mkdir()
     mounted = subprocess.run(
@@ -450,7 +453,7 @@ def test_a_full_file_system(small_disk, tmp_path):
 
 
 def test_a_file_size_limit(tmp_path):
-    """EFBIG in the place of ENOSPC, where nothing may be mounted."""
+    """EFBIG instead of ENOSPC, where no file system may be mounted."""
     with ProcessBroker(tmp_path / "data") as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         client.produce("t", batch_of(b"%06d" % 0))

@@ -1,4 +1,4 @@
-"""Requests leave no reference cycles, which is why the broker may look for cycles seldom (`COLLECT_AFTER_OBJECTS`)."""
+"""Requests leave no reference cycles, so the broker can collect cycles rarely (`COLLECT_AFTER_OBJECTS`)."""
 
 import gc
 import weakref

@@ -1,6 +1,6 @@
-"""A grammar fuzz of every API and version: each frame is answered or closes its connection, and others are served.
+"""A grammar fuzz of every API and version: each frame is answered or closes its connection; other clients are served.
 
-The seed is printed, and with it the same frames come again: `ODRADEK_FUZZ_SEED=… pytest …`.
+The seed is printed, and repeats the frames: `ODRADEK_FUZZ_SEED=… pytest …`.
 """
 
 import gc
@@ -28,7 +28,7 @@ SENTINEL = 0x5EED
 VICTIM_EVERY = 100
 MAX_GROWTH_BYTES = 100 * 1024 * 1024
 WAITING = {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
-"""Their answers may wait for other members, so the connection is given up instead."""
+"""Answers to these may wait for other members, so the connection is closed instead."""
 WAIT_LIMIT_S = 0.05
 SETTINGS = {
     "odradek_topics_max": 50,
@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 class Complaints(logging.Handler):
-    """What the broker logs of its own bugs, with the frame that was under way."""
+    """Collects internal errors from the broker's log, each with the frame in flight."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -54,7 +54,7 @@ class Complaints(logging.Handler):
 
 
 class Fuzz:
-    """Sends frames one by one, each before a request whose answer says that the frame's own has come or never will."""
+    """Sends one frame at a time, followed by a sentinel request whose answer shows that the frame is handled."""
 
     def __init__(self, broker: ThreadBroker, complaints: Complaints) -> None:
         self.broker, self.complaints = broker, complaints
@@ -103,7 +103,7 @@ def memory_bytes() -> int:
 
 
 def look_after(fuzz: Fuzz, victim: RawClient) -> list:
-    """The victim is served, and topics that the frames have deleted are made again; gives the topics' ids."""
+    """Checks that the victim is served, and creates deleted topics again; returns the topic ids."""
     assert victim.produce("victim", batch_of(b"v")).error_code == 0
     assert victim.fetch("victim", 0).error_code == 0
     known = victim.call(MetadataRequest(topics=None, allow_auto_topic_creation=False)).topics
@@ -116,12 +116,15 @@ def look_after(fuzz: Fuzz, victim: RawClient) -> list:
 
 @pytest.fixture
 def complaints():
-    """Takes the broker's errors. Warnings are dropped: what keeps every one keeps the frame that it is about, too."""
+    """Collects the broker's errors.
+
+    Warnings are disabled: a handler that keeps records would also keep their frames.
+    """
     log, handler = logging.getLogger("odradek"), Complaints()
     log.addHandler(handler)
     logging.disable(logging.WARNING)
     gc.collect()
-    gc.freeze()  # a collection among all that the tests have imported takes 0.1 s, and would be the loop's
+    gc.freeze()  # collecting all objects that the tests have imported takes 0.1 s, which would be a long turn
     yield handler
     logging.disable(logging.NOTSET)
     log.removeHandler(handler)
@@ -143,7 +146,7 @@ def test_no_frame_does_harm(complaints):
 
 
 def run(fuzz: Fuzz, grammar: Grammar, ids: list) -> None:
-    """Send all frames, and serve a victim all the while, in bounded memory."""
+    """Sends all frames while a victim is served, in bounded memory."""
     with RawClient(fuzz.broker.address) as victim:
         victim.create_topic("victim")
         sent, before = 0, memory_bytes()

@@ -1,4 +1,4 @@
-"""Group shards that load, or cannot: what their clients are told."""
+"""Group shards that are loading or cannot be loaded: the answers to their clients."""
 
 import threading
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ from odradek.wire.messages.sync_group import SyncGroupRequest
 
 
 def test_while_a_shard_loads_nothing_is_answered_but_heartbeats(tmp_path, broker_log):
-    """As in Kafka: never an empty answer; and a member need not fear for its session, which begins anew."""
+    """As in Kafka: never an empty answer. Heartbeats succeed, and the session begins again after loading."""
     with ThreadBroker(f"lmdb://{tmp_path}/data") as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         assert find(client, "g") == 0
@@ -51,7 +51,7 @@ def test_while_a_shard_loads_nothing_is_answered_but_heartbeats(tmp_path, broker
 
 @pytest.mark.parametrize(("version", "where"), [(1, "partition"), (7, "request"), (8, "group")])
 def test_a_shard_that_cannot_be_read_sends_fetchers_of_offsets_to_look_elsewhere(broker_log, version, where):
-    """COORDINATOR_NOT_AVAILABLE, which other requests get, is fatal for consumers older than 3.9."""
+    """COORDINATOR_NOT_AVAILABLE, the answer to other requests, is fatal for consumers older than 3.9."""
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         assert find(client, "g") == 0
@@ -89,14 +89,14 @@ def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monke
         broker.start()
         with RawClient(broker.address) as client:
             assert committed(client, quick) == {("t", 0): 5}
-            assert joined(client, quick).generation_id == 1  # which a timer ends
+            assert joined(client, quick).generation_id == 1  # a timer completes this generation
             assert described(client, slow).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             may_load.set()
             assert committed(client, slow) == {("t", 0): 5}
 
 
 def test_those_who_come_while_a_new_partition_is_opened_wait_for_it(tmp_path, broker_log, monkeypatch):
-    """Kafka has opened it before a client can know of it."""
+    """In Kafka a client cannot find the coordinator before the partition is open."""
     opening, may_open, ensure_open = threading.Event(), threading.Event(), Replica.ensure_open
 
     async def held(replica):
@@ -112,7 +112,7 @@ def test_those_who_come_while_a_new_partition_is_opened_wait_for_it(tmp_path, br
         request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
         sent = [client.send(request) for client in clients]
         assert opening.wait(60)
-        assert_serves(broker.address)  # and so has read what came before
+        assert_serves(broker.address)  # and so has read the earlier requests
         may_open.set()
         answers = [client.receive(which).error_code for client, which in zip(clients, sent, strict=True)]
         assert answers == [ErrorCode.UNKNOWN_MEMBER_ID] * 3

@@ -1,4 +1,4 @@
-"""Administration of one broker: what is stored outlives it, sizes are real, and what has no meaning here says so."""
+"""Administration of one broker: changes persist, sizes are real, and what does not apply is refused or says so."""
 
 import pytest
 from gateway_brokers import ProcessBroker, ThreadBroker, logged

@@ -1,4 +1,4 @@
-"""Consumer groups over the wire (KIP-848): what only a whole broker shows: metadata, settings, restarts, the log."""
+"""Consumer groups over the wire (KIP-848), where they need a whole broker: metadata, settings, restarts, the log."""
 
 import pytest
 from gateway_brokers import ThreadBroker
@@ -24,7 +24,7 @@ AT_ONCE = {"group_consumer_assignment_interval_ms": 0}
 
 
 def beat(client, member, epoch, group="g", **fields):
-    """A heartbeat; while the group is loaded it is sent again, as clients do."""
+    """One heartbeat, repeated while the group is loading, as clients do."""
     request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch, **fields)
     while (answer := client.call(request)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         pass
@@ -58,7 +58,7 @@ def test_partitions_and_topics_are_noticed_with_the_next_heartbeat(broker_log):
         assert (grown.member_epoch, held(grown)) == (joined.member_epoch + 1, [0, 1, 2])
         client.create_topic("later")
         assert held(beat(client, "a", grown.member_epoch)) == [0, 0, 1, 2]
-        # What has nothing to do with the group changes nothing.
+        # A topic that is unrelated to the group changes nothing.
         client.create_topic("other")
         quiet = beat(client, "a", grown.member_epoch + 1)
         assert (quiet.member_epoch, quiet.assignment) == (grown.member_epoch + 1, None)

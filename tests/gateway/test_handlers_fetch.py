@@ -1,4 +1,4 @@
-"""Fetch, ListOffsets and OffsetForLeaderEpoch: waiting, limits, and where things are. Order is asserted, never time."""
+"""Fetch, ListOffsets and OffsetForLeaderEpoch: waiting, limits and offsets. Order is asserted, never time."""
 
 import pytest
 from gateway_brokers import ThreadBroker
@@ -21,13 +21,13 @@ FOREVER_MS = 2**31 - 1
 
 @pytest.fixture
 def waiting(shared_broker):
-    """A second client, which waits."""
+    """A second client, for requests that wait."""
     with RawClient(shared_broker.address) as connected:
         yield connected
 
 
 def await_waiting(broker, topic, partition=0):
-    """Return once a fetch waits on the partition."""
+    """Returns once a fetch waits on the partition."""
     replica = broker.broker.services.replicas.get(topic, partition)
     while not broker.in_trio(lambda: len(replica.watchers)):
         assert_serves(broker.address)
@@ -47,7 +47,7 @@ def base_offsets(part):
 
 
 def test_a_fetch_wakes_when_data_arrives(shared_broker, client, waiting, topic):
-    """It would wait for 24 days, so any answer is an answer to the produce."""
+    """The fetch would wait for 24 days, so any answer is caused by the produce."""
     fetched = waiting.send(fetch_request(topic, [(0, 0)], max_wait_ms=FOREVER_MS))
     await_waiting(shared_broker, topic)
     client.produce(topic, batch_of(b"news"))
@@ -79,7 +79,7 @@ def test_everyone_who_waits_wakes(shared_broker, client, topic):
 
 
 def test_a_fetch_waits_for_min_bytes(shared_broker, client, waiting, topic):
-    """Had the first, small batch answered it, the second would not be in the answer."""
+    """If the first, small batch had completed the fetch, the second one would not be in the answer."""
     fetched = waiting.send(fetch_request(topic, [(0, 0)], max_wait_ms=FOREVER_MS, min_bytes=2000))
     await_waiting(shared_broker, topic)
     client.produce(topic, batch_of(b"small"))
@@ -109,7 +109,7 @@ def test_a_fetch_of_nothing_that_is_there_does_not_wait(client, topic):
 
 
 def test_a_partition_that_is_not_there_does_not_hurry_the_others(shared_broker, client, waiting, topic):
-    """Or a consumer of a deleted topic and a quiet one would ask again and again."""
+    """Otherwise a consumer of a deleted topic and an idle one would fetch in a busy loop."""
     fetched = waiting.send(fetch_request(topic, [(7, 0), (0, 0)], max_wait_ms=FOREVER_MS))
     await_waiting(shared_broker, topic)
     client.produce(topic, batch_of(b"news"))
@@ -127,7 +127,7 @@ def test_a_fetch_that_waits_on_a_topic_is_answered_when_it_is_deleted(shared_bro
 
 
 def test_what_is_not_on_disk_is_not_shown(broker_log):
-    """A consumer must not see what a crash could take back."""
+    """A consumer must not see what a crash could lose."""
     with ThreadBroker() as broker, RawClient(broker.address) as client, RawClient(broker.address) as reader:
         client.create_topic("t")
         client.produce("t", batch_of(b"on disk"))
@@ -148,7 +148,7 @@ def test_what_is_not_on_disk_is_not_shown(broker_log):
 
 
 def test_a_first_batch_larger_than_the_limits_is_returned_whole(client, topic):
-    """Or a consumer could never go on (KIP-74)."""
+    """Otherwise a consumer could never continue (KIP-74)."""
     for _ in range(3):
         client.produce(topic, batch_of(b"x" * 3000))
     [part] = parts_of(client.call(fetch_request(topic, [(0, 1)], max_bytes=1, partition_max_bytes=1)))
@@ -165,7 +165,7 @@ def test_max_bytes_holds_across_partitions(client, topic):
     parts = parts_of(client.call(fetch_request(f"{topic}-wide", asked, max_bytes=6000)))
     sizes = [len(part.records) for part in parts]
     assert [part.partition_index for part in parts] == [3, 1, 4, 0, 2]
-    assert sizes[0] > 4000  # in the client's order
+    assert sizes[0] > 4000  # in the order of the request
     assert sum(sizes) <= 6000
     assert sizes[-1] == 0
     assert all(part.error_code == 0 and part.high_watermark == 4 for part in parts)
@@ -208,14 +208,14 @@ def test_trap_11_zstd_needs_produce_7(client, topic):
 def test_trap_12_log_append_time_has_a_checksum_of_its_own(client, topic):
     client.create_topic(f"{topic}-stamped", message_timestamp_type="LogAppendTime")
     answer = client.produce(f"{topic}-stamped", batch_of(b"a", b"b", timestamp_ms=5))
-    [(header, records)] = client.fetch_all(f"{topic}-stamped")  # which checks the CRC
+    [(header, records)] = client.fetch_all(f"{topic}-stamped")  # this checks the CRC
     assert header.max_timestamp == answer.log_append_time_ms
     assert {record.timestamp_ms for record in records} == {answer.log_append_time_ms}
 
 
 @pytest.mark.parametrize("codec", range(5))
 def test_trap_13_batches_are_stored_as_they_came(client, topic, codec):
-    """Only base offset and leader epoch are the broker's, and the checksum does not cover them."""
+    """The broker sets only base offset and leader epoch, which the checksum does not cover."""
     sent = batch_of(b"x" * 1000, b"y" * 1000, codec=codec)
     client.produce(topic, batch_of(b"first"))
     client.produce(topic, sent)
@@ -262,7 +262,7 @@ def test_trap_21_max_message_bytes_is_enforced(client, topic):
     assert client.produce(f"{topic}-small", batch_of(b"x" * 900)).error_code == 0
 
 
-# Where things are
+# Offsets
 
 
 def listed(client, topic, timestamp, version=None):

@@ -1,4 +1,4 @@
-"""Groups over the wire: coordinators found, offsets kept, the topic that keeps them readable by anyone."""
+"""Groups over the wire: finding coordinators, committed offsets, and the format of the offsets topic."""
 
 import struct
 import threading
@@ -45,7 +45,7 @@ def coordinator(client):
     assert find(client, "any") == 0
 
 
-# Finding
+# FindCoordinator
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -165,7 +165,7 @@ def test_trap_17_static_members_get_in_at_once_and_stay_when_they_close(shared_b
 
 
 def test_a_join_is_answered_when_the_other_members_have_come_back(shared_broker, client):
-    """Two connections: the second's join must not be answered before the first has joined again."""
+    """The second connection's join must not be answered before the first connection has joined again."""
     group = "g-two"
     leader = joined(client, group)
     with RawClient(shared_broker.address) as other:
@@ -180,7 +180,7 @@ def test_a_join_is_answered_when_the_other_members_have_come_back(shared_broker,
         assert other.receive(waiting).generation_id == again.generation_id
 
 
-# Too much
+# Limits
 
 
 def test_a_commit_too_large_for_the_topic_is_refused_and_nothing_of_it_kept(client, topic):
@@ -216,7 +216,7 @@ def test_assignments_too_large_for_the_topic_are_refused_and_the_group_goes_on(c
 
 
 def test_the_offsets_of_a_deleted_topic_go_however_many_they_are(broker_log):
-    """Their tombstones are more than a batch may hold, and are written in several."""
+    """Their tombstones exceed a batch and are written in several."""
     with ThreadBroker(offsets_topic_num_partitions=1) as broker, RawClient(broker.address) as client:
         client.create_topic("wide", 2000)
         client.create_topic("kept")
@@ -233,11 +233,11 @@ def test_the_offsets_of_a_deleted_topic_go_however_many_they_are(broker_log):
             assert committed(client, f"group-{n}-" + "x" * 200) == {("kept", 0): 5}
 
 
-# All groups
+# ListGroups
 
 
 class HeldListing(FaultyEnvironment):
-    """A disk that takes its time to say which logs it has, which is how a broker finds its groups when it starts."""
+    """A disk that is slow to list its logs, from which a starting broker learns the groups."""
 
     def __init__(self):
         super().__init__()
@@ -257,7 +257,7 @@ class HeldListing(FaultyEnvironment):
 
 def test_groups_of_all_shards_are_listed_before_and_after_a_restart(tmp_path, broker_log):
     with ThreadBroker(f"lmdb://{tmp_path}/data") as broker:
-        names = {f"group-{n}" for n in range(30)}  # of which several share a shard, and most do not
+        names = {f"group-{n}" for n in range(30)}  # some of them share a shard, most do not
         with RawClient(broker.address) as client:
             client.create_topic("t")
             assert find(client, "g") == 0
@@ -277,11 +277,11 @@ def test_groups_of_all_shards_are_listed_before_and_after_a_restart(tmp_path, br
             assert committed(client, "group-7") == {("t", 0): 5}
 
 
-# The topic
+# The offsets topic
 
 
 def test_the_offsets_topic_is_a_topic_like_others_in_kafkas_format(broker_log):
-    """Read with nothing but struct: what Kafka's own tools expect to find there."""
+    """Parsed with nothing but struct, in the format that Kafka's own tools expect."""
     with ThreadBroker(offsets_topic_num_partitions=1) as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         assert find(client, "g") == 0
@@ -320,7 +320,7 @@ def test_groups_begin_anew_when_the_offsets_topic_is_deleted(broker_log):
 
 
 class NothingIsDeleted(FaultyEnvironment):
-    """What a broker leaves in its store that is killed before it has deleted a log."""
+    """A store as a broker leaves it that was killed before it deleted a log."""
 
     def open_store(self, url):
         store = super().open_store(url)

@@ -1,4 +1,4 @@
-"""Topics come, grow, change and go, and every change is in force when its answer arrives."""
+"""Topics are created, extended, changed and deleted, and every change is in force when its answer arrives."""
 
 from itertools import pairwise
 
@@ -50,7 +50,7 @@ def test_metadata_creates_topics_with_the_brokers_defaults(broker_log):
 
 @pytest.mark.parametrize("version", range(4))
 def test_metadata_below_4_always_creates(client, version):
-    """These versions cannot say no."""
+    """These versions have no field to forbid it."""
     assert metadata_of(client, f"auto-{version}", version).error_code == 0
 
 
@@ -64,7 +64,7 @@ def test_metadata_does_not_create_when_the_broker_does_not_want_it(broker_log):
     with ThreadBroker(auto_create_topics_enable="false") as broker, RawClient(broker.address) as client:
         found = metadata_of(client, "t", allow_auto_topic_creation=True)
         assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert find(client, "g") == 0  # what a coordinator needs is made all the same
+        assert find(client, "g") == 0  # internal topics are created in any case
         assert metadata_of(client, "__consumer_offsets").is_internal
 
 
@@ -199,7 +199,7 @@ def test_message_timestamp_type_acts_at_once(client, topic):
     alter(client, "message.timestamp.type", "LogAppendTime", topic)
     answer = client.produce(topic, batch_of(b"yours", timestamp_ms=1000))
     assert answer.log_append_time_ms > 1_700_000_000_000
-    (mine, [first]), (yours, [second]) = client.fetch_all(topic)  # which checks the CRC of both
+    (mine, [first]), (yours, [second]) = client.fetch_all(topic)  # this checks the CRC of both
     assert (mine.timestamp_type, first.timestamp_ms) == (TimestampType.CREATE_TIME, 1000)
     assert (yours.timestamp_type, second.timestamp_ms) == (TimestampType.LOG_APPEND_TIME, answer.log_append_time_ms)
 
@@ -268,7 +268,7 @@ def test_a_producer_id_is_never_given_twice(tmp_path, broker_log, storage):
         given = []
         for _ in range(1 if storage == "memory" else 4):
             with RawClient(broker.address) as client:
-                for _ in range(1200 if storage == "memory" else 20):  # more than a block
+                for _ in range(1200 if storage == "memory" else 20):  # more than a block of producer ids
                     answer = client.call(InitProducerIdRequest(transactional_id=None))
                     assert (answer.error_code, answer.producer_epoch) == (0, 0)
                     given.append(answer.producer_id)
@@ -285,7 +285,7 @@ UNLIMITED = str(2**63 - 1)
 SETTINGS = [
     ("flush.messages", "1"),
     ("flush.messages", UNLIMITED),
-    ("flush.messages", "1000"),  # at most so many may be lost: none is
+    ("flush.messages", "1000"),  # the number of records that may be lost; none is
     ("flush.messages", UNLIMITED),
     ("flush.ms", "1000"),
 ]

@@ -1,4 +1,4 @@
-"""Heartbeats: what happens in a group is in the answer to the next one, in the order of the connection's requests."""
+"""Heartbeats: the next answer reports every change of the group, in the order of the connection's requests."""
 
 import time
 
@@ -46,7 +46,7 @@ def stable_member(client, **fields):
 
 
 def consumer_member(client, member="m", topics=("t",)):
-    """The heartbeat of a member that has nothing new to say."""
+    """The heartbeat of a member whose state has not changed."""
     wanted = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": topics, "topic_partitions": ()}
     joins = client.call(ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=0, **wanted))
     assert joins.error_code == 0, joins
@@ -54,7 +54,7 @@ def consumer_member(client, member="m", topics=("t",)):
 
 
 def test_what_happens_in_a_consumer_group_is_told_with_the_next_heartbeat(broker, client):
-    """Its heartbeats are decided each time: what is decided may be soft, as which metadata was seen, and must count."""
+    """Each heartbeat is decided anew, since a decision may depend on soft state, such as the metadata it has seen."""
     heartbeat = consumer_member(client)
     assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
     with RawClient(broker.address) as other:
@@ -168,7 +168,7 @@ def test_a_member_that_repeats_itself_stays(broker, client):
 
 
 def session_ends_ms(broker, heartbeat):
-    """When the member will be given up unless it is heard."""
+    """The time at which the member's session ends unless it sends a heartbeat."""
     groups = broker.broker.services.groups
 
     def look():

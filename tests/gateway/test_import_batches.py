@@ -1,4 +1,4 @@
-"""ImportBatches (API 10001): batches of another log through the wire, and what becomes of them."""
+"""ImportBatches (API 10001): batches of another log through the wire, and their state afterwards."""
 
 from itertools import count
 
@@ -52,7 +52,7 @@ def raw(client, topic):
 
 
 def without_epochs(records):
-    """The bytes but for the leader epochs, which the broker sets."""
+    """The bytes with the leader epochs zeroed, since the broker sets them."""
     data = bytearray(records)
     for header in iter_headers(records):
         data[header.position + 12 : header.position + 16] = bytes(4)
@@ -199,7 +199,7 @@ def test_partitions_are_answered_one_by_one(client):
 
 
 def test_a_long_record_set_is_written_in_parts(client, topic):
-    """Longer than what is looked into in the event loop, and of more batches than one write has."""
+    """Longer than what the event loop inspects itself, and with more batches than one write takes."""
     batches = [batch_of(b"v" * 300, base_offset=2 * number) for number in range(2 * MAX_BATCHES + 1)]
     assert outcome(send(client, topic, *batches)) == (ErrorCode.NONE, 4 * MAX_BATCHES + 1)
     assert without_epochs(raw(client, topic)) == without_epochs(b"".join(batches))

@@ -1,7 +1,7 @@
-"""kill -9 under load, twenty times: every acknowledged record is there, in order, and once for who asked for once.
+"""kill -9 under load, twenty times: all acknowledged records are there, in order, idempotent producers' exactly once.
 
-The clients record what they were told; at the end the log must hold it. Also here, since they too need processes: the
-lock on a directory, and the end on SIGTERM.
+The clients record what was acknowledged; at the end the log must have it. The lock on a directory and the end on
+SIGTERM are tested here as well, since they need processes too.
 """
 
 import random
@@ -31,7 +31,7 @@ PIPELINED = 4
 
 
 class Worker(threading.Thread, ABC):
-    """Works against the broker until told to stop; what breaks because the broker was killed is begun again."""
+    """Sends requests until stopped; starts again when the broker was killed."""
 
     def __init__(self, broker: ProcessBroker) -> None:
         super().__init__(daemon=True)
@@ -54,10 +54,10 @@ class Worker(threading.Thread, ABC):
 
     @abstractmethod
     def work(self, client: RawClient) -> None:
-        """Work over one connection until `stopping`, or until it breaks."""
+        """Uses one connection until `stopping` is set, or until the connection breaks."""
 
     def await_progress(self, steps: int) -> None:
-        """Wait for so many more acknowledgements, from now on."""
+        """Waits for `steps` more acknowledgements."""
         while self.progress.acquire(blocking=False):
             pass
         for _ in range(steps):
@@ -77,7 +77,7 @@ def second(number: int) -> bytes:
 
 
 class PlainProducer(Worker):
-    """Pipelines records that it sends once only, and notes the offsets it is told."""
+    """Pipelines records that it sends only once, and records the acknowledged offsets."""
 
     def __init__(self, broker: ProcessBroker, topic: str) -> None:
         super().__init__(broker)
@@ -110,7 +110,7 @@ class PlainProducer(Worker):
 
 
 class Committer(Worker):
-    """Commits growing offsets; after each loss it must find at least what was acknowledged."""
+    """Commits growing offsets; after each kill it must find at least the acknowledged one."""
 
     def __init__(self, broker: ProcessBroker, topic: str) -> None:
         super().__init__(broker)
@@ -136,12 +136,12 @@ class Committer(Worker):
             if group.error_code == 0:
                 break
         found = group.topics[0].partitions[0].committed_offset if group.topics else 0
-        assert found in (self.acknowledged, self.acknowledged + 1)  # the one under way may have been stored
+        assert found in (self.acknowledged, self.acknowledged + 1)  # the commit in flight may have been stored
         return found
 
 
 class IdempotentProducer(Worker):
-    """librdkafka, which goes on through all of it: each of its records must be there once."""
+    """librdkafka with idempotence, across all kills: each of its records must be stored exactly once."""
 
     def __init__(self, broker: ProcessBroker, topic: str) -> None:
         super().__init__(broker)
@@ -251,7 +251,7 @@ def test_a_second_broker_on_the_same_directory_refuses_to_start(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_ends_with_0(tmp_path, number):
-    """No acknowledgement is lost: what was answered is there, and what was not was cut off by a close, not a reset."""
+    """No acknowledgement is lost: acknowledged records are stored, and the rest ended with a close, not a reset."""
     with ProcessBroker(tmp_path / "data") as broker:
         with RawClient(broker.address) as client:
             client.create_topic("t")
@@ -270,7 +270,7 @@ def test_a_signal_drains_and_ends_with_0(tmp_path, number):
 
 
 def test_a_second_signal_ends_at_once(tmp_path):
-    """Even when a client takes none of its answers and the drain would wait for hours."""
+    """Even if a client reads none of its answers and the drain time-out is weeks."""
     with ProcessBroker(tmp_path / "data", "--set", f"odradek.drain.timeout.ms={2**31 - 1}") as broker:
         with RawClient(broker.address) as client:
             client.create_topic("big")

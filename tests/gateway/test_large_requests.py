@@ -1,7 +1,7 @@
 """The largest requests that clients send, beside other clients: none makes a turn of the event loop a long one.
 
-A victim's wait is bounded by the count of the loop's long turns, not by a clock; the victim's requests, sent all the
-while, only have to be answered. The collector of cycles is off: what it walks over are this process's own objects.
+A victim's wait is bounded by the count of long turns, not by a clock; its requests, sent all the while, only have to be
+answered. The garbage collector is off, since it would traverse the objects of this test process.
 """
 
 import gc
@@ -66,8 +66,10 @@ from odradek.wire.messages.offset_for_leader_epoch import (
 
 TOPICS = rounds(1000, 10_000)
 PARTITIONS = rounds(5000, 9999)
-"""As many as one request may create in the long form. Offsets of all of them are committed at once: that is one
-operation of the group's shard, and one batch."""
+"""In the long form, the maximum that one request may create.
+
+The offsets of all of them are committed at once, which is one operation of the group's shard and one batch.
+"""
 TOPIC_RESOURCE = 2
 TOPIC_BY_NAME = 5
 MINUTE_MS = 60_000
@@ -103,7 +105,7 @@ def _offsets(part, topic, request, **fields):
 
 
 def _requests(client):
-    """What is sent, in this order, each with its version where it is not the client's own."""
+    """The requests in order, each with its version unless it is the client's default."""
     yield DeleteTopicsRequest(topic_names=("none",), timeout_ms=MINUTE_MS), TOPIC_BY_NAME
     for at in range(0, TOPICS, 1000):
         yield _new(NAMES[at : at + 1000]), None
@@ -162,7 +164,7 @@ def _requests(client):
 
 
 class Victim:
-    """A client that asks for little, again and again, until it is told to stop."""
+    """A client that sends small requests continuously until it is stopped."""
 
     def __init__(self, address):
         self.answers = 0
@@ -199,7 +201,7 @@ def test_no_request_however_large_holds_up_the_loop(no_collector):
             before = loop.long_turns
             driven.add(ApiKey(type(request).__message__.api_key))
             client.call(request, version)
-            broker.in_trio(gc.get_count)  # a turn of its own, so that the one of the answer is over
+            broker.in_trio(gc.get_count)  # runs in a later turn, so that the turn of the answer has ended
             if loop.long_turns > before:
                 held_up[type(request).__name__] = (loop.longest_ms, loop.last_stack)
         _end_a_large_transaction(client)
@@ -211,7 +213,7 @@ def test_no_request_however_large_holds_up_the_loop(no_collector):
 
 
 def _end_a_large_transaction(client):
-    """Of a topic with many partitions: all the markers."""
+    """Ends a transaction over many partitions, so that all their markers are written."""
     client.create_topic("marked", partitions=PARTITIONS)
     given = _init_producer(client)
     who = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}

@@ -1,6 +1,6 @@
-"""Much that is there already, members, groups, producers and segments: what is done with it makes no turn a long one.
+"""Operations on large existing state (members, groups, producers, segments) make no long turn of the event loop.
 
-As in `test_large_requests`, which sends what is large itself, nothing is measured but the count of the loop's watch.
+As in `test_large_requests`, which has the large requests, only the count of long turns is checked.
 """
 
 import time
@@ -44,10 +44,10 @@ GROUPS = rounds(2000, 10_000)
 PRODUCERS = rounds(5000, 60_000)
 SEGMENTS = rounds(1000, 4000)
 WIDE = rounds(1, 4)
-"""How many topics of WIDE_PARTITIONS there are."""
+"""The number of topics with WIDE_PARTITIONS partitions."""
 WIDE_PARTITIONS = rounds(5000, 9990)
 AT_ONCE = 100
-"""How many requests are on their way at a time."""
+"""The number of requests in flight at a time."""
 TOPIC, BROKER = 2, 4
 TIMEOUT_S = 300
 
@@ -55,7 +55,7 @@ pytestmark = [pytest.mark.torture, pytest.mark.timeout(1200), pytest.mark.usefix
 
 
 class Bench:
-    """A broker, a client, and what held up the broker's loop."""
+    """A broker, a client, and the long turns of the broker's event loop."""
 
     def __init__(self, broker):
         self.broker = broker
@@ -65,16 +65,16 @@ class Bench:
         self.held_up = {}
 
     def step(self, name, call):
-        """What `call` gives; when it made a long turn, `held_up` has where."""
+        """Returns the result of `call`; a long turn that it makes is recorded in `held_up`."""
         before = self.loop.long_turns
         result = call()
-        self.broker.in_trio(lambda: None)  # a turn of its own, so that the one of the answer is over
+        self.broker.in_trio(lambda: None)  # runs in a later turn, so that the turn of the answer has ended
         if self.loop.long_turns > before:
             self.held_up[name] = (self.loop.longest_ms, self.loop.last_stack)
         return result
 
     def many(self, requests, version=None):
-        """Send all, some at a time, and give the answers."""
+        """Sends all requests, some at a time, and returns the answers."""
         answers = []
         for at in range(0, len(requests), AT_ONCE):
             sent = [self.client.send(request, version) for request in requests[at : at + AT_ONCE]]
@@ -88,7 +88,7 @@ class Bench:
         assert answer.error_code == 0, answer
 
     def until(self, is_so):
-        """Ask again and again; the test's own time-out ends what never comes."""
+        """Polls until `is_so()`; a failing test ends by its time-out."""
         while not is_so():
             time.sleep(0.05)
 
@@ -116,7 +116,7 @@ def test_a_classic_group_of_very_many_members(bench):
         assert bench.step("sync", lambda: _synced(clients, members, leader, joined[0].generation_id)) == {0}
         found = bench.step("describe", lambda: described(bench.client, "crowd"))
         assert (found.group_state, len(found.members)) == ("Stable", MEMBERS)
-        bench.step("join again", lambda: _all_joined(clients, members, metadata=b"1"))  # others, for a rebalance
+        bench.step("join again", lambda: _all_joined(clients, members, metadata=b"1"))  # causes a rebalance
         leaving = tuple([MemberIdentity(member_id=member) for member in members])
         left = bench.step("leave", lambda: bench.client.call(LeaveGroupRequest(group_id="crowd", members=leaving)))
         assert {each.error_code for each in left.members} == {0}
@@ -155,7 +155,7 @@ def _join(member_id, session_timeout_ms=60_000, metadata=b"0"):
 
 
 def _all_joined(clients, members, **options):
-    """All in one generation: a new group waits for more members, and a rebalance for all."""
+    """All members join one generation: a new group waits for more members, and a rebalance for all."""
     sent = [client.send(_join(member, **options)) for client, member in zip(clients, members, strict=True)]
     answers = [client.receive(each) for client, each in zip(clients, sent, strict=True)]
     assert {each.error_code for each in answers} == {0}
@@ -164,7 +164,7 @@ def _all_joined(clients, members, **options):
 
 
 def _synced(clients, members, leader, generation):
-    """The leader's assignment comes last, when all others wait for it."""
+    """The leader sends its assignment last, when all others wait for it."""
     assigned = tuple([SyncGroupRequestAssignment(member_id=member, assignment=bytes(300)) for member in members])
     pairs = sorted(zip(clients, members, strict=True), key=lambda pair: pair[1] == leader)
     sent = [
@@ -226,7 +226,7 @@ def test_very_many_groups_expire_at_once(bench, groups):
 
 
 def test_very_many_offsets_in_one_commit(bench):
-    """More than `max.message.bytes` of the offsets' topic lets in by default."""
+    """More than `max.message.bytes` of the offsets topic allows by default."""
     client, topics = bench.client, [f"w{number}" for number in range(WIDE)]
     assert find(client, "g") == 0
     assert client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=("x",))).coordinators[0].error_code == 0

@@ -1,4 +1,4 @@
-"""Who leads now, beside the errors that call for it (KIP-951)."""
+"""Current leaders in responses with leadership errors (KIP-951)."""
 
 from uuid import UUID
 

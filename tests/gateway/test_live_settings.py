@@ -1,4 +1,4 @@
-"""Settings that act in a running broker, where Kafka lets them change while it runs as well."""
+"""Settings that take effect in a running broker, where Kafka also allows them to change at run time."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What is loaded is loaded beside the event loop, or in turns, however much there is of it."""
+"""State of any size is loaded outside the event loop, or in turns."""
 
 import threading
 
@@ -12,7 +12,7 @@ from odradek.wire.records.builder import SimpleRecord, build_batch
 
 
 def test_a_partition_s_state_is_restored_beside_the_loop(monkeypatch):
-    """A log with 60,000 producers took a quarter of a second."""
+    """In the event loop a log with 60,000 producers took a quarter of a second."""
     threads, real = [], PartitionState.restore
 
     def restore(snapshot, config):

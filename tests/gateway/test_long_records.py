@@ -1,4 +1,4 @@
-"""Records that the broker has to look into are looked into beside the event loop, whatever is packed into a batch."""
+"""Records that the broker has to read are read outside the event loop, whatever a batch contains."""
 
 import threading
 
@@ -25,7 +25,7 @@ def _batch(count, codec=Codec.NONE, key=b"k"):
 
 @pytest.fixture
 def looked_into(monkeypatch):
-    """The threads that have read records to judge a batch, or to find an offset."""
+    """The threads that have read records to validate a batch or to find an offset."""
     threads = []
     for module, name in ((validation, "read_records"), (offsets, "first_record_at_or_after")):
         real = getattr(module, name)
@@ -115,7 +115,7 @@ def test_replies_and_offsets_keep_the_order_of_the_requests(client):
 
 
 def test_each_batch_of_a_request_is_judged_by_itself(client):
-    """Also where a request names a partition twice."""
+    """Also when a request names a partition twice."""
     client.create_topic("two", partitions=2, cleanup_policy="compact")
     good, bad = _batch(1000), _batch(1000, key=None)
     answer = client.call(produce_many([("two", 0, good), ("two", 0, bad), ("two", 1, bad), ("two", 1, good)]))

@@ -1,4 +1,4 @@
-"""Clients' regular expressions are matched beside the event loop, with a bounded work, once for each metadata."""
+"""Clients' regular expressions are matched outside the event loop, with bounded work, once per metadata image."""
 
 import random
 import threading
@@ -44,7 +44,7 @@ def _again(client, epoch, member="m", group="g"):
 
 
 def _assigned(client, epoch):
-    """Heartbeat until something is assigned: what it waits for is matched in the background."""
+    """Sends heartbeats until partitions are assigned, since matching runs in the background."""
     while True:
         answer = _again(client, epoch)
         assert answer.error_code == 0, answer
@@ -78,7 +78,7 @@ def client(broker):
 
 @pytest.fixture
 def gate():
-    """Holds up its waiters until the test sets it or ends."""
+    """An event that blocks its waiters until the test sets it or ends."""
     event = threading.Event()
     yield event
     event.set()
@@ -86,7 +86,7 @@ def gate():
 
 @pytest.fixture
 def matched(monkeypatch):
-    """(expression, thread) of each time that topics' names were matched."""
+    """(expression, thread) of each matching of topic names."""
     calls, real = [], resolver.matching_topics
 
     def noted(regex, image):
@@ -171,7 +171,7 @@ def test_a_client_that_leaves_gives_up_what_has_not_begun(broker, broker_log, mo
         leaving.send(_joining("leaving", "n", "g2"))
         assert staying.call(ListTransactionsRequest()).error_code == 0
         [connection] = [each for each in connections if each.transport.peer == leaving.peer]
-        broker.in_trio(connection.close)  # it breaks now
+        broker.in_trio(connection.close)  # the connection breaks now
         leaving.close()
         gate.set()
         first.receive(waiting)

@@ -1,4 +1,4 @@
-"""The watch on the event loop counts what its thread is answerable for: work and blocking calls, not a busy machine."""
+"""The watch on the event loop counts work and blocking calls of its own thread, not a busy machine."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ LIMIT_MS = 20
 TIMEOUT_S = 30
 
 
-class _Told(logging.Handler):
+class _OnWarning(logging.Handler):
     """Calls back at the watch's warning, in the thread that logs it."""
 
     def __init__(self, call):
@@ -29,11 +29,11 @@ class _Told(logging.Handler):
 
 
 @pytest.fixture
-def when_told():
+def on_warning():
     handlers = []
 
     def add(call):
-        handler = _Told(call)
+        handler = _OnWarning(call)
         handlers.append(handler)
         logging.getLogger("odradek.gateway.env.loop_watch").addHandler(handler)
 
@@ -48,7 +48,7 @@ def _spin_busily(until_ns):
 
 
 async def _watched(*turns):
-    """Run each of `turns` in a turn of its own, and return the record."""
+    """Runs each of `turns` in a separate turn, and returns the record."""
     with ProductionEnvironment().watch_loop(LIMIT_MS) as record:
         for turn in turns:
             await trio.sleep(0.001)
@@ -62,13 +62,13 @@ def _busy():
 
 
 def test_a_busy_turn_is_counted_once_with_its_stack(caplog):
-    told = threading.Event()
+    warned = threading.Event()
 
     def busy_until_told():
-        while not told.is_set():
+        while not warned.is_set():
             pass
 
-    handler = _Told(told.set)
+    handler = _OnWarning(warned.set)
     logging.getLogger("odradek.gateway.env.loop_watch").addHandler(handler)
     try:
         record = trio.run(_watched, busy_until_told, lambda: None)
@@ -87,7 +87,7 @@ def test_many_long_turns_are_counted_and_one_warning_is_given(caplog):
 
 
 def test_a_turn_that_the_sampler_never_saw_is_counted(caplog):
-    """A call may keep the interpreter for all of its time; here the sampler is told that none of it has passed."""
+    """A call may keep the interpreter for its whole duration; here the sampler's clock never advances."""
 
     async def main():
         clocks = LoopClocks(time.monotonic_ns, time.thread_time_ns, lambda _: lambda: 0)
@@ -103,7 +103,7 @@ def test_a_turn_that_the_sampler_never_saw_is_counted(caplog):
 
 @pytest.mark.parametrize(("long_ms", "counted"), [(103, 1), (99, 0)])
 def test_the_processor_clock_is_read_now_and_then_and_a_long_turn_is_counted_all_the_same(long_ms, counted):
-    """Turns of a millisecond each, all of it processor time, and then one that is long, or nearly so."""
+    """Turns of one millisecond of processor time each, and then one that is long, or almost."""
     now_ns, readings = 0, 0
 
     def cpu_ns():
@@ -119,15 +119,15 @@ def test_the_processor_clock_is_read_now_and_then_and_a_long_turn_is_counted_all
             for turn_ms in (*[1] * 42, long_ms):
                 now_ns += turn_ms * 1_000_000
                 watch.after_io_wait(0)
-            assert readings == 11  # after each four milliseconds, and after the last turn
+            assert readings == 11  # after every four milliseconds, and after the last turn
         return record
 
     assert trio.run(main).long_turns == counted
 
 
-def test_a_blocking_call_is_counted_though_it_uses_no_processor(when_told):
+def test_a_blocking_call_is_counted_though_it_uses_no_processor(on_warning):
     reading, writing = os.pipe()
-    when_told(lambda: os.write(writing, b"x"))  # only the warning ends the call
+    on_warning(lambda: os.write(writing, b"x"))  # only the warning ends the call
     try:
         record = trio.run(_watched, lambda: os.read(reading, 1))
     finally:
@@ -137,9 +137,9 @@ def test_a_blocking_call_is_counted_though_it_uses_no_processor(when_told):
     assert "<lambda>" in record.last_stack
 
 
-def test_the_sampler_rests_while_the_loop_is_idle_and_sees_the_turn_after(when_told):
+def test_the_sampler_rests_while_the_loop_is_idle_and_sees_the_turn_after(on_warning):
     reading, writing = os.pipe()
-    when_told(lambda: os.write(writing, b"x"))  # only the warning ends the call
+    on_warning(lambda: os.write(writing, b"x"))  # only the warning ends the call
 
     def until_it_rests(watch):
         while not watch.is_resting:
@@ -161,7 +161,7 @@ def test_the_sampler_rests_while_the_loop_is_idle_and_sees_the_turn_after(when_t
 
 
 def test_a_thread_that_gets_no_processor_is_not_held_to_blame():
-    """The wall clock goes on, and the thread's own does not: so it is when others have the processor."""
+    """The wall clock advances and the thread's processor clock does not, as when others have the processor."""
     looks = threading.Semaphore(0)
 
     def steady_ns():
@@ -169,7 +169,7 @@ def test_a_thread_that_gets_no_processor_is_not_held_to_blame():
         return time.monotonic_ns()
 
     def runs_but_slowly():
-        for _ in range(20):  # looks of the sampler, five times of what is too long
+        for _ in range(20):  # samples: five times the limit
             assert looks.acquire(blocking=False) or _spin_until(looks)
 
     async def main():
@@ -198,7 +198,7 @@ def test_waiting_for_clients_is_no_turn():
             reading, writing = os.pipe()
             waker = threading.Thread(target=lambda: (os.read(reading, 1), token.run_sync_soon(looks.set)))
             waker.start()
-            with trio.move_on_after(5 * LIMIT_MS / 1000):  # idle for five times of what is too long
+            with trio.move_on_after(5 * LIMIT_MS / 1000):  # idle for five times the limit
                 await looks.wait()
             os.write(writing, b"x")
             await trio.to_thread.run_sync(waker.join)
@@ -209,12 +209,12 @@ def test_waiting_for_clients_is_no_turn():
     assert trio.run(main).long_turns == 0
 
 
-def test_a_broker_watches_its_loop(caplog, when_told):
-    told = threading.Event()
-    when_told(told.set)
+def test_a_broker_watches_its_loop(caplog, on_warning):
+    warned = threading.Event()
+    on_warning(warned.set)
     with ThreadBroker(odradek_loop_stall_warn_ms=LIMIT_MS) as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         broker.in_trio(_busy)
-        assert told.wait(TIMEOUT_S)
+        assert warned.wait(TIMEOUT_S)
         assert broker.broker.services.loop.long_turns >= 1
     assert logged(caplog, logging.WARNING, "the event loop was held up", "_busy")

@@ -1,7 +1,7 @@
-"""Compaction and retention of a running broker over a disk that fails below LMDB, or is full, at their own calls.
+"""Compaction and retention of a running broker over a disk that is full, or fails below LMDB in one of their calls.
 
-What the newest records of the keys are is never changed by it, the broker serves, and the work is done once the disk is
-well; without a restart, and the same is read after one.
+The newest record of each key never changes, the broker serves, and the work completes once the disk works again,
+without a restart. After a restart the same is read.
 """
 
 import errno
@@ -30,7 +30,7 @@ KEYS, ROUNDS = 5, 4
 NEWEST = {b"k%d" % key: b"%d" % (ROUNDS - 1) * 900 for key in range(KEYS)}
 COUNT = KEYS * ROUNDS
 FIRST = [1, 2, 4] if LONG else [2]
-"""Which of the calls fails first; the next one fails as well."""
+"""The number of the first call that fails; the next one fails as well."""
 FULL = ["write", "pwrite", "writev", "pwritev", "fallocate", "mkdir", "copy"]
 
 
@@ -48,7 +48,7 @@ def broker(tmp_path, faults):
 
 
 def fill(broker):
-    """One record a segment: each key several times."""
+    """One record per segment, each key several times."""
     with RawClient(broker.address) as client:
         client.create_topic("t", **TOPIC)
         for number in range(ROUNDS):
@@ -62,18 +62,18 @@ def now_ms():
 
 
 def until(is_so):
-    """Ask again and again; the test's time-out ends what never comes."""
+    """Polls until `is_so()`; a failing test ends by its time-out."""
     while not is_so():
         time.sleep(0.01)
 
 
 def records(client):
-    """All that is left, read as clients do: they try again where the log does not serve at the moment."""
+    """All remaining records, read as clients do, with retries while the log is unavailable."""
     found, offset = [], 0
     while True:
         part = client.fetch("t", offset)
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            found, offset = [], offset + 1  # there are few; it is below the start of the log
+            found, offset = [], offset + 1  # few offsets: a probe below the log start offset
         elif part.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
             time.sleep(0.01)
         elif part.error_code == 0 and offset < part.high_watermark:
@@ -90,7 +90,7 @@ def newest(client):
 
 
 def compacts(client):
-    """All is gone but the newest records, and those of the last two segments, which the cleaner does not look into."""
+    """Waits until only the newest records and those of the last two segments are left, which the cleaner skips."""
     until(lambda: is_compacted(client))
 
 
@@ -99,7 +99,7 @@ def is_compacted(client):
 
 
 def writes(client):
-    """As a client does, until it is taken."""
+    """Produces as a client does, with retries."""
     while error := client.produce("t", batch_of(b"after", key=b"new", timestamp_ms=now_ms())).error_code:
         assert error == ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -139,13 +139,13 @@ def test_a_compaction_on_a_disk_that_stays_full(broker, faults):
         faults.lift()
         compacts(client)
         writes(client)
-    told = [line for line in broker.log().splitlines() if "the file system is full" in line]
-    assert len(told) == 1, told
+    lines = [line for line in broker.log().splitlines() if "the file system is full" in line]
+    assert len(lines) == 1, lines
     check_after_a_restart(broker)
 
 
 def test_a_compaction_that_is_decided_on_a_disk_that_is_full_then(broker, faults, tmp_path):
-    """The broker is killed between the decision and its end; what there is, is read before there is space again."""
+    """The broker is killed between the decision and its completion; the log is read while the disk is still full."""
     [directory] = (tmp_path / "data").glob("t-0.*")
     active = max(directory.glob("*.lmdb")).name
     with RawClient(broker.address) as client:
@@ -165,7 +165,7 @@ def test_a_compaction_that_is_decided_on_a_disk_that_is_full_then(broker, faults
 
 
 def test_a_compaction_whose_end_is_in_doubt(broker, faults, tmp_path):
-    """The meta page is written, and LMDB is told that it is not: what is on disk decides."""
+    """The meta page is written, and LMDB gets an error: the content of the disk decides."""
     [directory] = (tmp_path / "data").glob("t-0.*")
     active = max(directory.glob("*.lmdb")).name
     with RawClient(broker.address) as client:

@@ -1,4 +1,4 @@
-"""What is done for many things at once, as markers are written: answers in their order, a bound on how many."""
+"""Concurrent operations, such as writing markers: results in order, and a bound on concurrency."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""A service manager is told when the broker serves and when it stops, over a real datagram socket."""
+"""Readiness and stop notifications to the service manager, over a real datagram socket."""
 
 import os
 import signal
@@ -41,14 +41,14 @@ def serving(folder: Path, notify_socket: str) -> Iterator[subprocess.Popen[str]]
 
 
 def test_ready_when_it_serves_and_stopping_at_the_signal(tmp_path):
-    with manager(str(tmp_path / "notify")) as told, serving(tmp_path, str(tmp_path / "notify")) as broker:
-        state, status = told.recv(4096).decode().split("\n")
+    with manager(str(tmp_path / "notify")) as receiver, serving(tmp_path, str(tmp_path / "notify")) as broker:
+        state, status = receiver.recv(4096).decode().split("\n")
         assert state == "READY=1"
         address = status.removeprefix("STATUS=serving clients at ")
         host, port = address.rsplit(":", 1)
         socket.create_connection((host, int(port)), timeout=30).close()
         broker.send_signal(signal.SIGTERM)
-        assert told.recv(4096).decode().startswith("STOPPING=1\n")
+        assert receiver.recv(4096).decode().startswith("STOPPING=1\n")
         assert broker.wait(60) == 0
 
 
@@ -65,15 +65,15 @@ def test_a_broker_whose_manager_is_gone_serves_all_the_same(tmp_path):
 def test_an_abstract_socket(monkeypatch: pytest.MonkeyPatch):
     name = f"odradek-test-{os.getpid()}"
     monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
-    with manager(f"\0{name}") as told:
-        notify(READY, "as told")
-        assert told.recv(4096) == b"READY=1\nSTATUS=as told"
+    with manager(f"\0{name}") as receiver:
+        notify(READY, "as given")
+        assert receiver.recv(4096) == b"READY=1\nSTATUS=as given"
 
 
 def test_a_manager_that_reads_nothing_holds_nothing_up(tmp_path, monkeypatch: pytest.MonkeyPatch, caplog):
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     with manager(str(tmp_path / "notify")):
-        while not caplog.messages:  # until its queue is full
+        while not caplog.messages:  # until the socket's queue is full
             notify(READY, "x" * 1000)
     assert "cause=[Errno 11]" in caplog.messages[0]
 

@@ -21,7 +21,7 @@ SETTINGS = {"log_cleaner_backoff_ms": 20, "offsets_topic_num_partitions": 1}
 
 
 def commit_all(client: RawClient, group: str, offset: int) -> None:
-    """One offset for each partition, in one request."""
+    """Commits one offset for each partition, in one request."""
     parts = tuple(
         OffsetCommitRequestPartition(partition_index=index, committed_offset=offset) for index in range(PARTITIONS)
     )
@@ -32,7 +32,7 @@ def commit_all(client: RawClient, group: str, offset: int) -> None:
 
 
 def disk_bytes(data: Path) -> int:
-    """What the topic occupies; a file that the cleaner has just taken away counts nothing."""
+    """The disk space of the topic; a file that the cleaner removes meanwhile counts as 0."""
     total = 0
     for path in data.rglob("*"):
         if OFFSETS in str(path.relative_to(data)) and path.is_file():
@@ -68,7 +68,7 @@ def test_the_offsets_topic_stays_small(tmp_path, broker_log):
         for offset in range(rounds):
             commit_all(client, "g", offset)
         assert client.end_offset(OFFSETS) >= COMMITS
-        # What compaction leaves: one record for each partition, and what is in the segment that is written to.
+        # Compaction leaves one record for each partition, and the records of the active segment.
         await_few_records(client, 20 * PARTITIONS)
         assert disk_bytes(tmp_path / "data") < 10 * SEGMENT_BYTES
     with broker, RawClient(broker.address) as client:

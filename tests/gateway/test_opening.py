@@ -1,4 +1,4 @@
-"""A request that names many logs for the first time has some opened concurrently, and answers each by itself."""
+"""A request that names many unopened logs opens several at a time, and each partition has its own error."""
 
 import threading
 
@@ -66,7 +66,7 @@ def test_so_many_are_opened_at_once_and_no_more(client, monkeypatch, ask):
         with mutex:
             opening += 1
             most = max(most, opening)
-        together.wait(WAIT_LIMIT_S)  # raises unless so many come
+        together.wait(WAIT_LIMIT_S)  # raises unless enough threads arrive
         try:
             return really(self, key, policy)
         finally:

@@ -1,4 +1,4 @@
-"""A broker over PostgreSQL writes what transactions of the database have appended, once, in the order of commits."""
+"""A broker over PostgreSQL writes the records of committed database transactions, once, in the order of commits."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,7 +48,7 @@ class Outbox:
         return int(self.sql.execute("SELECT extract(epoch FROM clock_timestamp()) * 1000").fetchone()[0])
 
     def await_records(self, count: int, topic="t", partition=0):
-        """The records of a partition, once there are so many."""
+        """Returns the records of a partition once there are `count`."""
         for _ in range(600):
             if self.client.end_offset(topic, partition) >= count:
                 break
@@ -56,7 +56,7 @@ class Outbox:
         return [record for _, records in self.client.fetch_all(topic, partition) for record in records]
 
     def await_dead(self, count: int) -> list[tuple]:
-        """The dead letters' values and reasons, once there are so many."""
+        """Returns the dead letters' values and reasons once there are `count`."""
         found = []
         for _ in range(600):
             found = self.sql.execute("SELECT value, reason FROM odradek_outbox_dead ORDER BY id").fetchall()
@@ -97,14 +97,14 @@ def running(url: str, folder: Path, *settings: str):
 
 @pytest.fixture(scope="module")
 def shared(postgres_server, tmp_path_factory):
-    """A broker that does not poll: what it finds, it was notified of. For tests that leave it as it is."""
+    """A shared broker that does not poll, so that it only finds what notifications announce."""
     with running(postgres_server.create_database(), tmp_path_factory.mktemp("shared"), *NO_POLL) as made:
         yield made
 
 
 @pytest.fixture
 def outbox(shared):
-    """The same without topics and dead letters."""
+    """The shared outbox, without topics and dead letters."""
     shared.sql.close()  # a test may have killed the server
     shared.sql = shared.connect(autocommit=True)
     yield shared
@@ -116,7 +116,7 @@ def outbox(shared):
 
 @pytest.fixture
 def own(postgres, tmp_path):
-    """One that a test may do anything to; it looks at its outbox now and then."""
+    """An outbox for one test, with a poll interval of 100 ms."""
     with running(postgres, tmp_path, "--set", "odradek.outbox.poll.interval.ms=100") as made:
         yield made
 
@@ -178,7 +178,7 @@ def test_records_that_the_topic_does_not_take_any_more_are_dead_letters(outbox):
         outbox.alter("t", max_message_bytes="150")
         outbox.alter("compacted", cleanup_policy="compact")
         outbox.delete("gone")
-        outbox.client.create_topic("gone")  # of the same name, and another one
+        outbox.client.create_topic("gone")  # another topic of the same name
         late.commit()
     assert [record.value for record in outbox.await_records(2)] == [b"small", b"last"]
     assert [record.value for record in outbox.await_records(2, "compacted")] == [b"small", b"last"]
@@ -233,7 +233,7 @@ def test_a_lost_notification_is_made_up_for(own):
     own.client.create_topic("t")
     own.append(value=b"1")
     own.await_records(1)
-    # The trigger's work is done by hand, without its notification.
+    # Inserts what the trigger would insert, without its notification.
     own.sql.execute("ALTER TABLE odradek_outbox DISABLE TRIGGER odradek_outbox_turns")
     with own.connect() as silent:
         own.append(value=b"2", sql=silent)

@@ -1,6 +1,6 @@
-"""Twenty transactions at a time append and a third roll back, while broker, clients and database are killed.
+"""Twenty concurrent transactions append and a third roll back, while broker, clients and database are killed.
 
-The database itself says what was committed, and when: what is in the log is that, once, and in that order.
+The database records what was committed, and when: the log must have exactly this, once, and in that order.
 """
 
 import subprocess
@@ -25,13 +25,13 @@ __all__ = ["postgres", "postgres_server"]
 ROUNDS = rounds(1, 25)
 PROCESSES, PARTITIONS = 4, 3
 SOME = 40
-"""How many records are committed between two kills."""
+"""The number of records committed between two kills."""
 WRITER = Path(__file__).with_name("outbox_writer.py")
 IN_ORDER_OF_COMMITS = "SELECT label FROM truth WHERE partition = %s ORDER BY pg_xact_commit_timestamp(xmin), seq"
 
 
 class Writers:
-    """Processes that write to the outbox, one of which may be killed and replaced."""
+    """Processes that write to the outbox, and may be killed and replaced."""
 
     def __init__(self, conninfo: str, random: Random) -> None:
         self._conninfo, self._random = conninfo, random
@@ -57,7 +57,7 @@ class Writers:
 
 @contextmanager
 def asked(conninfo: str) -> Iterator[psycopg.Connection]:
-    """A connection, also when the server has just come back."""
+    """A connection; waits for a server that has just restarted."""
     with psycopg.connect(conninfo, autocommit=True, connect_timeout=30) as connection:
         yield connection
 
@@ -68,7 +68,7 @@ def committed(conninfo: str) -> int:
 
 
 def await_more(conninfo: str) -> None:
-    """Wait until some more is committed."""
+    """Waits until more transactions are committed."""
     wanted = committed(conninfo) + SOME
     for _ in range(1200):
         if committed(conninfo) >= wanted:
@@ -78,7 +78,7 @@ def await_more(conninfo: str) -> None:
 
 
 def await_empty(conninfo: str) -> None:
-    """Wait until nothing committed is left in the outbox."""
+    """Waits until the outbox has no committed records left."""
     for _ in range(1200):
         with asked(conninfo) as connection:
             if not connection.execute("SELECT count(*) FROM odradek_outbox").fetchone()[0]:

@@ -1,4 +1,4 @@
-"""The collector rests inside the block and is afterwards what it was before, whatever happened."""
+"""The garbage collector is off inside the block, and restored afterwards, also after errors."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""What other nodes of the quorum send to a listener for controllers: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch."""
+"""Requests of other quorum nodes to a controller listener: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch."""
 
 from uuid import UUID
 
@@ -30,7 +30,7 @@ OBSERVER = 7
 
 @pytest.fixture(scope="module")
 def nodes():
-    """A client at the listener for controllers of a node that is the only voter, and the node's cluster id."""
+    """A client of the controller listener of a node that is the only voter, and the node's cluster id."""
     controller_port = free_port()
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()},CONTROLLER://127.0.0.1:{controller_port}",
@@ -69,7 +69,7 @@ EPOCH_AGAIN = 2
 def trimmed(tmp_path_factory):
     """A client of a node whose log was trimmed, the id of its snapshot, and the snapshot's length.
 
-    The node was started again since: it writes no more snapshots, and leads epoch 2.
+    The node was restarted since: it writes no more snapshots, and leads epoch 2.
     """
     controller_port, port = free_port(), free_port()
     storage = f"lmdb://{tmp_path_factory.mktemp('trimmed')}/data"

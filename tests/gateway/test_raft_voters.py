@@ -1,4 +1,4 @@
-"""A quorum whose voters its log names: a controller founds it alone, others are added and removed (KIP-853)."""
+"""A quorum whose voters are in its log: one controller creates it, others are added and removed (KIP-853)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -32,11 +32,11 @@ from odradek.wire.messages.update_raft_voter import Listener as UpdatedListener
 
 OTHER_DIRECTORY = UUID(int=77)
 PATIENT = {"controller_quorum_fetch_timeout_ms": 10_000, "controller_quorum_request_timeout_ms": 30_000}
-"""A machine that is busy elects no other leader in the middle of a test."""
+"""So that a busy machine causes no election in the middle of a test."""
 
 
 class Nodes:
-    """Controllers with both roles, by their ids; `servers` are what they are told of the quorum."""
+    """Controllers with both roles, by their ids. `servers` are their bootstrap servers."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -66,7 +66,7 @@ class Nodes:
         self.brokers.pop(node).stop()
 
     def close(self) -> None:
-        """Stop all at once: one after the other, each would wait for those that remain to elect a leader."""
+        """Stops all at once; otherwise each would wait until the remaining nodes have elected a leader."""
         for broker in self.brokers.values():
             broker.begin_stop()
         for broker in self.brokers.values():
@@ -167,7 +167,7 @@ def test_a_quorum_grows_and_shrinks_and_its_leader_goes(nodes):
 
 def test_voters_are_those_of_the_log_after_a_restart_and_in_snapshots(tmp_path):
     often = {"metadata_log_max_record_bytes_between_snapshots": 300, "metadata_max_retention_bytes": 0}
-    # A voter tells the leader where it listens when the first of these is over; a leader tells that of itself to none.
+    # A voter updates its endpoints at the leader once the first time-out is over; a leader does not update its own.
     moved = {"controller_quorum_fetch_timeout_ms": 3000, "controller_quorum_election_timeout_ms": 60_000}
     with nodes_in(tmp_path) as nodes:
         nodes.start(1, 1)
@@ -176,11 +176,11 @@ def test_voters_are_those_of_the_log_after_a_restart_and_in_snapshots(tmp_path):
             nodes.await_caught_up(node)
             assert nodes.add(node).error_code == ErrorCode.NONE
         keys, ports = [nodes.key(node) for node in (1, 2, 3)], {node: nodes.port(node) for node in (1, 2)}
-        nodes.stop(3)  # a leader that stops hands over: not to this one, which is to tell where it listens
+        nodes.stop(3)  # a leader that stops resigns: not in favour of this node, which has to update its endpoints
     for _ in range(2):
         with nodes_in(tmp_path) as nodes:
             nodes.ports |= ports
-            for node in (1, 2, 3):  # the third has another port now: it tells where it listens
+            for node in (1, 2, 3):  # the third node has another port now, and updates its endpoints
                 nodes.start(node, 1, 2, **often, **(moved if node == 3 else {}))
             await_that(nodes.is_led)
             await_that(partial(says, nodes, keys))
@@ -192,7 +192,7 @@ def test_voters_are_those_of_the_log_after_a_restart_and_in_snapshots(tmp_path):
 
 
 def says(nodes: Nodes, keys: list[ReplicaKey]) -> bool:
-    """Whether the leader's log names these voters, and where they listen."""
+    """True if the leader's log has these voters with their endpoints."""
     named = {key: {"CONTROLLER": ("127.0.0.1", nodes.port(key.id))} for key in keys}
     return {each.key: each.endpoints for each in shown(nodes, nodes.leader())} == named
 
@@ -216,7 +216,7 @@ def test_what_add_and_remove_refuse(nodes):
         ({"voter_directory_id": UUID(int=0)}, ErrorCode.INVALID_REQUEST),
         ({"listeners": another}, ErrorCode.INVALID_REQUEST),
         ({"voter_id": 1}, ErrorCode.DUPLICATE_VOTER),
-        ({"voter_directory_id": OTHER_DIRECTORY}, ErrorCode.REQUEST_TIMED_OUT),  # follows not, or is behind
+        ({"voter_directory_id": OTHER_DIRECTORY}, ErrorCode.REQUEST_TIMED_OUT),  # does not follow, or lags
         ({"listeners": (Listener(name="CONTROLLER", host="127.0.0.1", port=1),)}, ErrorCode.REQUEST_TIMED_OUT),
     ):
         assert nodes.add(2, **more).error_code == error, more
@@ -264,10 +264,10 @@ def test_a_voter_updates_where_it_listens(nodes, more, error):
 
 
 def levels(nodes: Nodes) -> list[int]:
-    told = nodes.call(1, ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
-    supported = [(each.min_version, each.max_version) for each in told.supported_features if each.name == FEATURE]
+    versions = nodes.call(1, ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+    supported = [(each.min_version, each.max_version) for each in versions.supported_features if each.name == FEATURE]
     assert supported == [(0, 1)]
-    return [each.max_version_level for each in told.finalized_features if each.name == FEATURE]
+    return [each.max_version_level for each in versions.finalized_features if each.name == FEATURE]
 
 
 FEATURE = "kraft.version"
@@ -319,7 +319,7 @@ def test_a_cluster_of_one_becomes_one_that_can_grow_and_not_the_other_way(tmp_pa
 
 
 def keys_at_the_leader(nodes: Nodes) -> list[ReplicaKey]:
-    """The voters that a leader's log names, none while there is no leader."""
+    """The voters in the leader's log; none while there is no leader."""
     return next(
         ([each.key for each in shown(nodes, node)] for node in nodes.brokers if nodes.quorum(node).active_epoch), []
     )

@@ -1,4 +1,4 @@
-"""Old segments go while the broker runs, on every store; DeleteRecords; nothing of it comes back."""
+"""Old segments are deleted while the broker runs, on every store; DeleteRecords; deleted records stay deleted."""
 
 import logging
 import threading
@@ -36,7 +36,7 @@ def client(broker):
 
 
 def fill(client, topic, count, *, timestamp_ms=None):
-    """One record of about 1,000 bytes a batch: each segment of 2,000 bytes holds one."""
+    """One record of about 1,000 bytes per batch: each segment of 2,000 bytes has one."""
     stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
     for _ in range(count):
         assert client.produce(topic, batch_of(b"x" * 1000, timestamp_ms=stamp, key=b"k")).error_code == 0
@@ -58,13 +58,13 @@ def delete_records(client, topic, offset, partition=0):
 
 
 def look_after(broker):
-    """Let the retention look at everything, as it does from time to time."""
+    """Starts the periodic retention check of all topics."""
     services = broker.broker.services
     broker.in_trio(lambda: services.retention.wake(list(services.metadata.image.topics_by_name)))
 
 
 def await_start(client, topic, expected):
-    """The check runs in the background; only a failing test waits long."""
+    """Waits for the background check; only a failing test waits long."""
     pause = threading.Event()
     for _ in range(500):
         if client.end_offset(topic, timestamp=EARLIEST) == expected:

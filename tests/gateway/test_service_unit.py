@@ -1,4 +1,4 @@
-"""The systemd unit says what systemd takes, and leaves the broker the time it needs to stop."""
+"""The systemd unit is valid, and gives the broker enough time to stop."""
 
 import configparser
 import shutil

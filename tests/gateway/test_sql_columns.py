@@ -1,4 +1,4 @@
-"""Topics with `odradek.sql.columns`: at any moment the rows are what a reader of the batches would get."""
+"""Topics with `odradek.sql.columns`: the rows always equal what a reader of the batches would get."""
 
 import json
 
@@ -53,7 +53,7 @@ def client(broker):
 
 
 class Rows:
-    """What the view of a topic shows, and what the batches hold."""
+    """The rows of a topic's view, and the records of its batches."""
 
     def __init__(self, url):
         self.url = url
@@ -71,9 +71,7 @@ class Rows:
     def query(self, statement):
         with self.engine.connect() as connection:
             if self.schema:
-                connection.execute(
-                    text("SET enable_seqscan = off")
-                )  # or it would not look for an index in small tables
+                connection.execute(text("SET enable_seqscan = off"))  # otherwise it ignores indexes in small tables
             return connection.execute(text(statement)).all()
 
 

@@ -23,8 +23,8 @@ RANDOM = Random(13)
 
 @pytest.fixture
 def small():
-    """A file system of 40 MB of its own, with a file that can be removed to make room."""
-    folder = Path(tempfile.mkdtemp(prefix="odradek-small-"))  # pytest keeps its own folders from other users
+    """A separate file system of 40 MB, with a file that can be removed to make room."""
+    folder = Path(tempfile.mkdtemp(prefix="odradek-small-"))  # other users cannot enter pytest's folders
     mount = ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", folder]
     mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
     if mounted.returncode != 0:
@@ -62,7 +62,7 @@ def test_it_refuses_until_there_is_room_again(url, small, tmp_path):
         client.create_topic("t", **{"retention.ms": "-1"})
 
         def produce(number):
-            value = b"%d " % number + RANDOM.randbytes(VALUE_BYTES)  # which PostgreSQL does not compress
+            value = b"%d " % number + RANDOM.randbytes(VALUE_BYTES)  # random bytes, which PostgreSQL does not compress
             error = client.produce("t", batch_of(value)).error_code
             if error == 0:
                 acknowledged.append(value)
@@ -81,8 +81,8 @@ def test_it_refuses_until_there_is_room_again(url, small, tmp_path):
         for number in range(5):
             assert produce(number) == 0
         assert client.values("t") == acknowledged
-        told = [line for line in broker.log().splitlines() if "t-0" in line and "no space is left" in line]
-        assert len(told) == 1
+        lines = [line for line in broker.log().splitlines() if "t-0" in line and "no space is left" in line]
+        assert len(lines) == 1
         broker.kill()
         broker.start()
         with RawClient(broker.address) as again:

@@ -1,4 +1,4 @@
-"""A broker whose logs are in a database: everything is there again, also after the database was away."""
+"""A broker whose logs are in a database: everything is there after a restart, and after the database was down."""
 
 import pytest
 from gateway_brokers import ProcessBroker
@@ -27,7 +27,7 @@ def broker(request, tmp_path):
 
 
 def until_taken(attempt):
-    """Try as a client does, until it is taken."""
+    """Retries as a client does, until success."""
     while (error := attempt()) != 0:
         assert error in {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT}, ErrorCode(error)
 

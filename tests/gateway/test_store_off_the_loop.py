@@ -1,6 +1,6 @@
-"""Whatever may wait for a disk runs in a worker thread, also for a log that is left to the page cache.
+"""Calls that may wait for a disk run in a worker thread, also for a log that is left to the page cache.
 
-The store of every broker here (`FaultyEnvironment`) fails a call that may wait and comes from the event loop.
+The store of the brokers here (`FaultyEnvironment`) raises if such a call comes from the event loop.
 """
 
 import pytest
@@ -40,7 +40,7 @@ def _alter(client, name, value):
 
 
 def _fill(client, count):
-    """Each batch of about 1,000 bytes fills a segment."""
+    """Batches of about 1,000 bytes, each of which fills a segment."""
     for _ in range(count):
         assert client.produce("t", batch_of(b"x" * 1000)).error_code == 0
 
@@ -92,7 +92,7 @@ def _segments(broker):
 
 
 def test_the_store_of_these_tests_tells_where_it_is_called_from(broker):
-    """It can fail: what may wait is refused in the Trio thread, and nowhere else."""
+    """The check itself works: such calls raise in the Trio thread, and nowhere else."""
     store = broker.in_trio(lambda: broker.broker.services.replicas.resources.store)
     assert store.space().location
 

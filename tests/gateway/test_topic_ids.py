@@ -1,4 +1,4 @@
-"""Topics by id, and fetch sessions, on a running broker: what was deleted and created again is another topic."""
+"""Topics by id, and fetch sessions, on a running broker: a topic deleted and created again is another topic."""
 
 from uuid import UUID
 
@@ -32,7 +32,7 @@ def id_of(client, topic):
 
 
 def created_again(client, topic):
-    """Delete and create a topic; returns its old and its new id."""
+    """Deletes and creates a topic; returns its old and its new id."""
     old = id_of(client, topic)
     delete_topic(client, topic)
     client.create_topic(topic)
@@ -76,7 +76,7 @@ def produce(client, topic_id, value=b"x", acks=-1):
 
 
 def await_waiting(broker, topic):
-    """Return once a fetch waits on the topic's first partition."""
+    """Returns once a fetch waits on the topic's first partition."""
     replica = broker.broker.services.replicas.get(topic, 0)
     while not broker.in_trio(lambda: len(replica.watchers)):
         assert_serves(broker.address)
@@ -104,7 +104,7 @@ def test_the_new_topic_is_not_read_at_the_old_ones_offsets(client, topic):
 
 @pytest.mark.parametrize("version", [12, 18])
 def test_a_fetch_that_waits_does_not_take_the_new_topic_for_the_old(shared_broker, client, topic, version):
-    """Not by name either: what it waits on was looked up once."""
+    """Also with the name: the topic id is resolved when the fetch arrives."""
     old = id_of(client, topic)
     parts = (FetchPartition(partition=0, partition_max_bytes=1 << 20),)
     wanted = (FetchTopic(topic=topic, topic_id=old, partitions=parts),)
@@ -154,7 +154,7 @@ def committed(client, group, topic, version):
 
 @pytest.fixture
 def group(client, topic):
-    """A group whose coordinator is there."""
+    """A group whose coordinator is available."""
     name = f"g-{topic}"
     while find(client, name):
         pass
@@ -175,7 +175,7 @@ def test_an_offset_in_the_old_topic_is_none_in_the_new(client, topic, group):
 
 
 def test_an_offset_that_the_deletion_missed_is_none_of_the_new_topics(shared_broker, client, topic, group, monkeypatch):
-    """As after a crash between the deletion and the group's own record of it."""
+    """The state after a crash between the deletion of the topic and of the group's offset."""
     old = id_of(client, topic)
     commit(client, group, old, 7)
     monkeypatch.setattr(shared_broker.broker.services.groups, "topics_deleted", lambda names: None)
@@ -218,7 +218,7 @@ def test_a_fetch_in_a_session_waits_for_what_it_does_not_name(shared_broker, cli
 
 
 def test_leases_of_an_answer_that_is_refused_are_given_back(shared_broker, client, topic):
-    """Two fetches of one session at once: the earlier is refused when it is done, and holds nothing then."""
+    """Two fetches of one session at once: the earlier one is refused at its end, and must release its leases."""
     topic_id = id_of(client, topic)
     begun = client.call(by_id((topic_id, 0, 0), session=(0, 0)), 18)
     with RawClient(shared_broker.address) as waiting:
@@ -228,7 +228,7 @@ def test_leases_of_an_answer_that_is_refused_are_given_back(shared_broker, clien
         produce(client, topic_id)
         answer = waiting.receive(sent)
         assert (answer.error_code, answer.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ())
-        waiting.call(MetadataRequest(topics=()))  # after which the earlier answer is out
+        waiting.call(MetadataRequest(topics=()))  # answered after the earlier answer is sent
     replica = shared_broker.broker.services.replicas.get(topic, 0)
     assert shared_broker.in_trio(lambda: replica.leases) == 0
 

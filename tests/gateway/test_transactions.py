@@ -1,4 +1,4 @@
-"""Transactions over sockets: raw requests against a broker in process, and librdkafka against one that is killed."""
+"""Transactions over sockets: raw requests to a broker in process, and librdkafka with a broker that is killed."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def test_a_partition_that_takes_no_part_refuses_the_batch(client, topic, produce
     assert producer.add(topic, 0) == {0}
     assert producer.write(topic, b"known") == 0
     assert producer.end(True) == 0
-    # Late: its transaction is over, and no marker would ever come.
+    # This write is late: its transaction has ended, and no marker would follow.
     assert producer.write(topic, b"late") == ErrorCode.TRANSACTION_ABORTABLE
     assert stable_and_aborted(client, topic) == (2, [])
 
@@ -81,7 +81,7 @@ def test_ids_are_listed_by_a_regular_expression(client):
 def test_the_next_producer_aborts_what_its_predecessor_left(client, topic, producer):
     assert producer.add(topic, 0) == {0}
     assert producer.write(topic, b"left") == 0
-    successor = Transactional(client, producer.name)  # waits for the markers instead of being sent away
+    successor = Transactional(client, producer.name)  # waits for the markers instead of being refused
     assert successor.pid == producer.pid
     assert successor.epoch == producer.epoch + 2
     assert stable_and_aborted(client, topic) == (2, [0])
@@ -112,7 +112,7 @@ def test_markers_of_a_deleted_topic_are_not_waited_for(client, producer):
 
 
 def test_a_decision_is_carried_out_after_a_crash(tmp_path):
-    """Killed right after the reply to EndTxn, many times: markers and offsets are all there when it is back."""
+    """Killed right after the reply to EndTxn, several times: after a restart all markers and offsets are there."""
     with ProcessBroker(tmp_path / "data") as broker:
         with RawClient(broker.address) as client:
             client.create_topic("t", 3)
@@ -134,7 +134,7 @@ def test_a_decision_is_carried_out_after_a_crash(tmp_path):
 
 
 def wait_until_coordinated(client, name):
-    """Until the coordinator has loaded the id, and its markers are written."""
+    """Waits until the coordinator has loaded the id and written its markers."""
     while True:
         [found] = client.call(DescribeTransactionsRequest(transactional_ids=(name,))).transaction_states
         if found.transaction_state in {"CompleteCommit", "CompleteAbort"}:
@@ -163,7 +163,7 @@ def run_pipeline(bootstrap: str, total: int) -> "subprocess.Popen[str]":
 
 @pytest.mark.timeout(180)
 def test_exactly_once_under_kill_9(tmp_path):
-    """Every number is in each partition once and in order, whatever was aborted, retried or cut short by a crash."""
+    """Every number is in each partition once and in order, despite aborts, retries and crashes."""
     with ProcessBroker(tmp_path / "data") as broker:
         with RawClient(broker.address) as client:
             client.create_topic("in")

@@ -43,7 +43,7 @@ def test_writing_lets_a_partition_take_part(client, topic, producer):
 def test_a_marker_that_comes_while_the_coordinator_is_asked_costs_another_question(
     shared_broker, client, topic, producer, monkeypatch
 ):
-    """The guard of the question is gone then; the batch must not be refused for good, for its transaction is new."""
+    """The marker removes the verification guard; the new transaction's batch must not be refused for good."""
     services = shared_broker.broker.services
     add_for_write, asked = services.transactions.add_for_write, []
 
@@ -140,7 +140,7 @@ def test_verification_switched_off_leaves_no_transaction_hanging(tmp_path):
 
 
 def test_a_decision_is_carried_out_after_a_crash(tmp_path):
-    """Killed right after the reply to EndTxn: markers are there when it is back, and the answer is given again."""
+    """Killed right after the reply to EndTxn: after a restart the markers are there, a retry gets the same answer."""
     with ProcessBroker(tmp_path / "data") as broker:
         with RawClient(broker.address) as client:
             client.create_topic("t", 3)
@@ -166,13 +166,13 @@ def test_a_decision_is_carried_out_after_a_crash(tmp_path):
 
 
 def test_an_administrator_can_end_what_hangs(client, topic, producer):
-    """A marker by hand, of the producer's epoch: the partition is free, the coordinator's own marker does no harm."""
+    """A marker that an administrator writes ends the transaction; the coordinator's own marker then changes nothing."""
     assert producer.write(topic, b"hangs") == 0
     asked = DescribeProducersRequest(topics=(TopicRequest(name=topic, partition_indexes=(0,)),))
     [active] = client.call(asked).topics[0].partitions[0].active_producers
     assert (active.producer_id, active.producer_epoch, active.current_txn_start_offset) == (producer.pid, 0, 0)
-    places = (WritableTxnMarkerTopic(name=topic, partition_indexes=(0,)),)
-    marker = WritableTxnMarker(producer_id=producer.pid, producer_epoch=0, topics=places, coordinator_epoch=0)
+    topics = (WritableTxnMarkerTopic(name=topic, partition_indexes=(0,)),)
+    marker = WritableTxnMarker(producer_id=producer.pid, producer_epoch=0, topics=topics, coordinator_epoch=0)
     answered = client.call(WriteTxnMarkersRequest(markers=(marker,)))
     assert answered.markers[0].topics[0].partitions[0].error_code == 0
     assert stable_and_aborted(client, topic) == (2, [0])
@@ -182,19 +182,19 @@ def test_an_administrator_can_end_what_hangs(client, topic, producer):
 
 
 def offset_after_a_marker_by_hand(client, topic, producer):
-    """(error, offset) of a group, asked for in the frame right behind the marker that lets its new offset count."""
+    """(error, offset) of a group, requested in the frame right after the marker that makes its new offset count."""
     group = f"{producer.name}-group"
     assert producer.commit_offset(topic, 7, group) == 0
     assert committed_offset(client, topic, group) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
     described = client.call(DescribeTransactionsRequest(transactional_ids=(producer.name,)))
     [taking_part] = described.transaction_states[0].topics
     assert taking_part.topic == "__consumer_offsets"
-    place = WritableTxnMarkerTopic(name=taking_part.topic, partition_indexes=taking_part.partitions)
+    marked_topic = WritableTxnMarkerTopic(name=taking_part.topic, partition_indexes=taking_part.partitions)
     marker = WritableTxnMarker(
         producer_id=producer.pid,
         producer_epoch=producer.epoch,
         transaction_result=True,
-        topics=(place,),
+        topics=(marked_topic,),
         coordinator_epoch=0,
     )
     sent = client.send(WriteTxnMarkersRequest(markers=(marker,)))

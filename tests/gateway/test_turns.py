@@ -1,4 +1,4 @@
-"""A request that lists very many things delays no other connection: others get turns, threads read long frames."""
+"""A request with very many items delays no other connection: handlers yield, and threads decode long frames."""
 
 import threading
 
@@ -43,7 +43,7 @@ from odradek.wire.messages.txn_offset_commit import (
 
 COUNT = 5 * TURN_EVERY
 AS_A_CLIENT = {AddPartitionsToTxnRequest: 3}
-"""Versions of requests that newer ones have for brokers only."""
+"""The last versions for clients, of requests whose newer versions are for brokers only."""
 NAMES = tuple(f"n{number}" for number in range(COUNT))
 NUMBERS = range(COUNT)
 TOPIC_RESOURCE = 2

@@ -1,7 +1,7 @@
-"""A process that writes numbers, each of them once to both partitions of `out`, and how far it got, in transactions.
+"""A process that writes numbers, each once to both partitions of `out`, and its progress, in transactions.
 
-Arguments: bootstrap server and how many numbers. Prints a line for each transaction committed. At any trouble it gives
-up at once, as if it had crashed: its parent starts another one, with the same transactional id.
+Arguments: bootstrap server and how many numbers. Prints a line for each committed transaction. On any error it ends at
+once, as if it had crashed: its parent starts another one with the same transactional id.
 """
 
 import os
@@ -15,14 +15,14 @@ ABORT_EVERY = 4
 
 
 def main(bootstrap: str, total: int) -> None:
-    # librdkafka 2.16 loses its way to the group's coordinator when it bootstraps anew, and never sends the offsets.
+    # librdkafka 2.16 loses the group's coordinator when it bootstraps again, and never sends the offsets.
     common = {"bootstrap.servers": bootstrap, "metadata.recovery.strategy": "none"}
     common |= {"log_level": 0, "reconnect.backoff.max.ms": 200}
     consumer = Consumer(common | {"group.id": "pipeline", "enable.auto.commit": False})
     producer = Producer(common | {"transactional.id": "pipeline", "transaction.timeout.ms": 10_000})
     producer.init_transactions(TIMEOUT_S)
-    [place] = consumer.committed([TopicPartition("in", 0)], TIMEOUT_S)
-    position, transactions = max(place.offset, 0), 0
+    [committed] = consumer.committed([TopicPartition("in", 0)], TIMEOUT_S)
+    position, transactions = max(committed.offset, 0), 0
     while position < total:
         producer.begin_transaction()
         for number in range(position, position + SIZE):

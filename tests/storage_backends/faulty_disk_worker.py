@@ -1,11 +1,11 @@
-"""Runs in a process under the shim: an operation of a store fails at one system call, and the log is opened again.
+"""Runs under the shim in a separate process: a store's operation fails at one system call, then the log is reopened.
 
     python faulty_disk_worker.py DIRECTORY SCENARIO short|long
 
 For every system call that the operation makes in a clean run (in the short form for some of them), and for each kind of
-failure, the operation is run on a fresh store with that call failing once. Whatever it says, the log must then be there
-again without a restart, with all that was acknowledged, and take records; another log must serve throughout; and a
-store that is opened anew must find the same.
+failure, the operation is run on a fresh store with that call failing once. Whatever it returns, the log must then
+recover without a restart, have all that was acknowledged, and accept records; another log must serve throughout; and a
+store that is opened again must have the same.
 """
 
 import errno
@@ -92,7 +92,10 @@ def offsets(log: PartitionStore) -> list[int]:
 
 
 class Scenario(NamedTuple):
-    """`prepare` returns what is done with a call failing. `may_be(before)` lists what the log may then hold."""
+    """`prepare` returns the operation that runs with a failing call.
+
+    `may_be(before)` lists the contents allowed after it.
+    """
 
     prepare: Callable[[Bench], Callable[[], object]]
     may_be: Callable[[list[int]], list[list[int]]]
@@ -144,9 +147,9 @@ def _compact(bench: Bench):
     return compact
 
 
-def _cut(bench: Bench, place: int):
+def _cut(bench: Bench, index: int):
     bench.truncated = True
-    end = bench.log.segments()[place].base_offset + 1
+    end = bench.log.segments()[index].base_offset + 1
     return lambda: bench.log.truncate(end)
 
 
@@ -215,7 +218,7 @@ class Runs:
         template.store.close()
 
     def all(self) -> tuple[int, int, int]:
-        """Run them; return how many calls there are, how many runs there were, and how many operations failed."""
+        """Runs them; returns the numbers of system calls, of runs, and of failed operations."""
         runs = failures = 0
         traced = self._trace()
         for mode, error, names in KINDS:

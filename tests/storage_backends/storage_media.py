@@ -66,7 +66,7 @@ class InSqlite:
 
 
 class InPostgres:
-    """A schema on a server. One whose medium was destroyed is emptied and used again, since making one takes long."""
+    """A schema on a server. A destroyed medium's schema is emptied and used again, since creating one is slow."""
 
     numbers = itertools.count()
     spare: ClassVar[list[str]] = []

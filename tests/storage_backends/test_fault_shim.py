@@ -1,4 +1,4 @@
-"""The shim of `tests/faults` reaches what LMDB and Python call."""
+"""The shim of `tests/faults` intercepts the calls of LMDB and Python."""
 
 import errno
 import os

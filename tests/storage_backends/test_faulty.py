@@ -1,4 +1,4 @@
-"""The fault wrapper: same seed same faults, nothing kept of a failed call, and what a crash leaves."""
+"""The fault wrapper: the same seed gives the same faults, a failed call has no effect, and the state after a crash."""
 
 from random import Random
 
@@ -23,7 +23,7 @@ def medium():
 
 
 def one_run(seed):
-    """Try 60 commits and reads; return what happened, and whether the log agrees with it."""
+    """Tries 60 commits and reads; returns the events, and whether the log matches them."""
     store = FaultyStore(MemoryStore(MemoryMedium()), FaultPlan(Random(seed)))
     log = store.open(KEY, POLICY)
     events, end_offset = [], 0
@@ -46,7 +46,7 @@ def one_run(seed):
 
 
 def again(store, log):
-    """The log, closed and opened again if it has to be."""
+    """The log, closed and opened again if it has failed."""
     if not log.failed:
         return log
     with pytest.raises(StoreError, match="closed and opened again"):
@@ -83,10 +83,10 @@ def test_after_a_failed_write_the_log_that_is_opened_again_says_what_is_kept(tmp
 def test_a_seed_gives_the_same_faults_again():
     assert one_run(1) == one_run(1)
     assert one_run(1) != one_run(2)
-    told = " ".join(map(str, one_run(1)))
-    assert "no space left" in told
-    assert "writing orders-0: I/O error" in told
-    assert "reading orders-0: I/O error" in told
+    events = " ".join(map(str, one_run(1)))
+    assert "no space left" in events
+    assert "writing orders-0: I/O error" in events
+    assert "reading orders-0: I/O error" in events
 
 
 def test_full_is_told_from_other_errors(medium):

@@ -1,4 +1,4 @@
-"""What a footprint notices of a file that another program changes, by the file's name and by a descriptor of it."""
+"""A footprint detects changes of a file by other programs, by the file's name and by its descriptor."""
 
 import os
 from contextlib import suppress
@@ -55,7 +55,7 @@ def test_our_own_writes_are_none_of_others(footprint, path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (lambda path: os.truncate(path, 8192), "was cut short"),
         (lambda path: write(path, content=bytes(8192)), "is damaged"),
@@ -66,12 +66,12 @@ def test_our_own_writes_are_none_of_others(footprint, path):
     ],
     ids=["cut", "zeroed", "removed", "renamed", "replaced", "replaced-by-renaming"],
 )
-def test_what_others_do_is_told_by_the_next_check_and_those_after_it(footprint, path, damage, told):
+def test_what_others_do_is_told_by_the_next_check_and_those_after_it(footprint, path, damage, message):
     path.with_suffix(".new").write_bytes(b"other")
     footprint.check()
     damage(path)
     for _ in range(3):
-        with pytest.raises(StoreCorruptError, match=told):
+        with pytest.raises(StoreCorruptError, match=message):
             footprint.check()
 
 
@@ -134,7 +134,7 @@ def test_without_a_descriptor_it_is_looked_at_by_name(path, monkeypatch):
 
 
 def test_a_descriptor_closed_meanwhile_that_is_another_file_by_now(path, tmp_path, monkeypatch):
-    """As a check in one thread finds it while another closes the segment: the name decides."""
+    """The race of a check with another thread that closes the segment: the file name decides."""
     made = Footprint(path)
     opened, open_file = [], os.open
     with monkeypatch.context() as patch:

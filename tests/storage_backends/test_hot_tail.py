@@ -1,4 +1,4 @@
-"""What counts as written a moment ago: bounded in bytes, and in what it costs to know."""
+"""The recently written part of a log: bounded in bytes, and in the memory that tracks it."""
 
 import tracemalloc
 

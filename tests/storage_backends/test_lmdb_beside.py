@@ -1,4 +1,4 @@
-"""Logs read by their files, beside the store that writes them."""
+"""Logs read from their files, beside the store that writes them."""
 
 import signal
 import subprocess
@@ -228,7 +228,7 @@ def test_beside_a_quick_writer_every_view_is_whole(writer, tmp_path):
 
 
 def joined_end(content, offset):
-    """The offset after batches that have to follow each other, and `offset` to lie in the first."""
+    """Checks that the batches are consecutive and `offset` lies in the first; returns the offset after them."""
     for header in iter_headers(content):
         check_crc(content, header)
         assert header.base_offset <= offset <= header.last_offset

@@ -1,4 +1,4 @@
-"""What a killed process, or a crash in the middle of a roll or a truncation, leaves of an LMDB store."""
+"""The state of an LMDB store after a killed process, or after a crash within a roll or a truncation."""
 
 import errno
 import shutil
@@ -37,7 +37,7 @@ def open_log(root, policy=SMALL_SEGMENTS):
 
 
 def copy_unless_gone(source, target):
-    """Doomed files are unlinked in a thread of their own; one that goes during the copy has gone before the crash."""
+    """Deleted files are unlinked in a separate thread; one unlinked during the copy counts as unlinked before."""
     try:
         shutil.copy2(source, target)
     except FileNotFoundError:
@@ -56,7 +56,7 @@ def names(root):
 class TestKill9:
     @pytest.mark.parametrize("mode", ["sync", "nosync"])
     def test_every_acknowledged_commit_is_there_in_order(self, root, mode):
-        """Ten times over the same directory, at random moments; rolls and deletions happen all the time."""
+        """Ten times over the same directory, at random moments, with continuous rolls and deletions."""
         random, acknowledged = Random(mode), 0
         for _ in range(10):
             acknowledged = max(acknowledged, self._run_and_kill(root, mode, random.randint(1, 60)))
@@ -120,7 +120,7 @@ class TestLeftovers:
         store.close()
 
     def test_a_truncation_that_was_decided_is_finished(self, root, tmp_path):
-        """The crash comes when `<base>.truncated` stands there and some later segments are gone already."""
+        """The crash comes when `<base>.truncated` exists and some later segments are already deleted."""
         store, log = open_log(root)
         fill(log, 20)
         store.close()
@@ -154,7 +154,7 @@ class TestLeftovers:
 
 
 class TestReplacement:
-    """The crash comes at any file operation of a replacement: the log is as before it, or as after."""
+    """After a crash at any file operation of a replacement, the log is the old one or the new one."""
 
     @pytest.mark.parametrize("step", range(1, 9))
     def test_the_old_ones_or_the_new_one(self, root, tmp_path, step, monkeypatch):
@@ -265,7 +265,7 @@ class TestReplacement:
 
 
 def contents_from(log):
-    """The base offsets that a reader finds, whatever gaps there are."""
+    """The base offsets that a reader finds, with any gaps."""
     offset, end, found = log.load().log_start_offset, log.load().log_end_offset, []
     while offset < end:
         headers = list(iter_headers(read_all(log, offset)))

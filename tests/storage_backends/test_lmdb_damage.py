@@ -1,4 +1,4 @@
-"""Files that another program has cut short, zeroed, filled with garbage or removed: an error, and never a signal."""
+"""Files that another program has cut short, zeroed, filled with garbage or removed: an error, never a signal."""
 
 import os
 import subprocess
@@ -79,7 +79,7 @@ class TestInspection:
 
     @pytest.mark.parametrize("kind", ["zeroed", "garbage", "flipped", "cut"])
     def test_lmdb_survives_whatever_passes(self, whole, tmp_path, kind):
-        """Every page in turn is damaged: the file is refused, or LMDB reads and writes it without dying."""
+        """Every page in turn is damaged: the file is refused, or LMDB reads and writes it without crashing."""
         chance = Random(3)
         passed = []
         refused = 0
@@ -98,7 +98,7 @@ class TestInspection:
         assert (child.returncode, child.stdout.split()) == (0, passed), child.stderr[-500:]
 
     def test_a_short_file_is_looked_at_whole(self, whole, tmp_path, monkeypatch):
-        """A file may be shorter than its last page when that page is free; so what counts are the pages in use."""
+        """A file may be shorter than its last page if that page is free, so the pages in use decide."""
         monkeypatch.setattr(inspection, "MAX_PAGES", 1)
         (tmp_path / "a").write_bytes(whole[:-PAGE])
         with pytest.raises(StoreCorruptError, match="cut short"):
@@ -182,9 +182,7 @@ class TestWhileOpen:
             read_all(log, 0)
         path = segments(tmp_path)[0]
         damage(path)
-        if (
-            damage is not replace or is_open
-        ):  # nothing is wrong with another file of the same content, before it is open
+        if damage is not replace or is_open:  # a replaced file with the same content is valid if it is not open
             with pytest.raises(StoreError, match=rf"{path.name}"):
                 read_all(log, 0)
         fill(log, 1, start=20)

@@ -1,4 +1,4 @@
-"""The store's directory: its lock, its format, and who else may come near."""
+"""The store's directory: its lock, its format, and access by other processes."""
 
 import os
 import shutil
@@ -64,13 +64,13 @@ class TestLockFilesOfSegments:
     @pytest.mark.parametrize("name", ["00000000000000000000.lmdb-lock", "00000000000000000007.lmdb.new-lock"])
     @pytest.mark.parametrize("is_link", [False, True], ids=["file", "link"])
     def test_one_left_by_a_kill_goes_when_the_partition_is_opened(self, tmp_path, name, is_link):
-        """LMDB's lock file stands in the directory only while a segment is being opened; a kill then leaves it."""
+        """LMDB's lock file exists only while a segment is being opened, unless a kill leaves it."""
         store = LmdbStore(tmp_path, OPTIONS)
         fill(store.open(KEY, LogPolicy()), 3)
         store.close()
         left = tmp_path / partition_dir_name(KEY) / name
         if is_link:
-            left.symlink_to("/proc/self/fd")  # what a process of another life had there may be anything now
+            left.symlink_to("/proc/self/fd")  # the descriptor of a former process may be anything now
         else:
             left.write_bytes(bytes(100))
         store = LmdbStore(tmp_path, OPTIONS)
@@ -80,7 +80,7 @@ class TestLockFilesOfSegments:
         assert not left.exists()
 
     def test_one_that_could_not_be_removed_keeps_no_sealed_segment_from_being_read(self, tmp_path):
-        """It links to a descriptor, which may be that of another open segment by the time this one is opened again."""
+        """It links to a descriptor number that may belong to another open segment when this segment is reopened."""
         store = LmdbStore(tmp_path, OPTIONS)
         log = store.open(KEY, LogPolicy(segment_bytes=500))
         batches = fill(log, 20)
@@ -217,7 +217,7 @@ class TestOtherReaders:
         store.close()
 
     def test_values_are_joined_batches_keyed_by_last_offset(self, tmp_path):
-        """The layout's promise to readers outside."""
+        """The part of the layout that external readers may rely on."""
         store = LmdbStore(tmp_path, OPTIONS)
         batches = fill(store.open(KEY, LogPolicy()), 3)
         store.close()
@@ -260,12 +260,12 @@ def test_kafkas_meta_properties_are_there_once_all_ids_are_known(tmp_path):
     store.set_properties({"cluster.id": "a", "node.id": "7"})
     assert not file.exists()
     store.set_properties({"directory.id": "00000000-0000-4000-8000-0000000000ff"})
-    told = "cluster.id=a\ndirectory.id=AAAAAAAAQACAAAAAAAAA_w\nnode.id=7\nversion=1\n"
-    assert file.read_text() == told
+    content = "cluster.id=a\ndirectory.id=AAAAAAAAQACAAAAAAAAA_w\nnode.id=7\nversion=1\n"
+    assert file.read_text() == content
     file.unlink()
     store.set_properties({"other": "b"})
-    assert file.read_text() == told
+    assert file.read_text() == content
     store.set_properties({"node.id": "8"})
-    assert file.read_text() == told.replace("7", "8")
+    assert file.read_text() == content.replace("7", "8")
     store.close()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["format", "lock", "meta.properties", "properties.json"]

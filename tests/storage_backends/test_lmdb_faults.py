@@ -1,6 +1,6 @@
 """Faults below LMDB: EIO, ENOSPC and short writes at the system calls of each of a log's operations.
 
-`faulty_disk_worker.py` says what each run does and checks.
+`faulty_disk_worker.py` describes what each run does and checks.
 """
 
 import os
@@ -27,7 +27,7 @@ SCENARIOS = {
     "open without sync": 2,
     "create": 10,
 }
-"""The operations, and how many system calls each makes at least: fewer would say that the shim misses some."""
+"""The operations, and the minimum of system calls of each: fewer would mean that the shim misses some."""
 
 
 @pytest.mark.torture

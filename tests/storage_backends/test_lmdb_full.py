@@ -1,4 +1,4 @@
-"""Disk full, for real: a small file system where we may mount one, and a file size limit everywhere."""
+"""Real full disks: a small file system where mounting is allowed, and a file size limit everywhere."""
 
 import errno
 import subprocess
@@ -73,17 +73,20 @@ def run(directory, prepare, relieve, segment_bytes=1 << 30):
 
 
 def test_file_size_limit(tmp_path):
-    """EFBIG instead of ENOSPC: LMDB meets it in the middle of a write, as it does a full disk."""
+    """EFBIG instead of ENOSPC: LMDB gets the error in the middle of a write, as with a full disk."""
     prepare = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, resource.RLIM_INFINITY))"
     relieve = "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))"
-    told = run(tmp_path / "store", prepare, relieve)
-    assert "full: writing" in told
-    assert "00000000000000000000.lmdb: the file size limit is reached: raise it (ulimit -f)" in told
+    output = run(tmp_path / "store", prepare, relieve)
+    assert "full: writing" in output
+    assert "00000000000000000000.lmdb: the file size limit is reached: raise it (ulimit -f)" in output
 
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 4 MB; where mounting is not allowed, the test with the file size limit has to do."""
+    """A file system of 4 MB.
+
+    Skips where mounting is not allowed; the test with the file size limit covers that case.
+    """
     directory = tmp_path / "disk"
     directory.mkdir()
     mounted = subprocess.run(
@@ -97,13 +100,13 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize("segment_bytes", [1 << 30, 700_000])
 def test_full_disk(small_disk, segment_bytes):
-    """In the middle of a segment, and of rolls; deleting old segments gives room again."""
+    """Within a segment, and during rolls; deleting old segments frees space."""
     filler = (
         "import os, pathlib; filler = pathlib.Path(sys.argv[1]).parent / 'filler'; filler.write_bytes(bytes(1_000_000))"
     )
-    told = run(small_disk / "store", filler, "filler.unlink()", segment_bytes)
-    assert "the file system is full: free space on it, lower retention.bytes" in told
-    assert "also full:" in told
+    output = run(small_disk / "store", filler, "filler.unlink()", segment_bytes)
+    assert "the file system is full: free space on it, lower retention.bytes" in output
+    assert "also full:" in output
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How many files, and how much address space, the logs of a store take, and that they come to no harm by it."""
+"""The files and the address space that the logs of a store take, and that limits on them do no harm."""
 
 import threading
 from pathlib import Path
@@ -41,7 +41,7 @@ def open_store(tmp_path):
 
 
 def write(log, start, count=1, payload=b"payload", *, sync=False):
-    """Commit batches of one offset each."""
+    """Commits batches of one offset each."""
     batches = [make_batch(n, payload=payload) for n in range(start, start + count)]
     for batch in batches:
         log.commit([LogWrite((batch,))], sync=sync)
@@ -49,7 +49,7 @@ def write(log, start, count=1, payload=b"payload", *, sync=False):
 
 
 def read_everything(log):
-    """All of a log, however many segments it has."""
+    """All of a log, in any number of segments."""
     content, offset = b"", 0
     while part := read_all(log, offset):
         content += part
@@ -58,7 +58,7 @@ def read_everything(log):
 
 
 def files_under(directory):
-    """What this process has open there."""
+    """The files of the directory that this process has open."""
     found = []
     for fd in Path("/proc/self/fd").iterdir():
         try:
@@ -113,7 +113,7 @@ class TestABudgetOfFiles:
         before = first.load()
         fill(second, 5)
         assert not first.log.state.segments[-1].is_open
-        assert not first.is_hot(4)  # a read opens it: not for the event loop
+        assert not first.is_hot(4)  # a read would open it, so it must not run in the event loop
         assert first.load() == before
         assert first.truncate(3).log_end_offset == 3
 
@@ -128,7 +128,7 @@ class TestABudgetOfFiles:
                     log.commit([LogWrite((make_batch(n, 1),))], sync=False)
                     other = logs[(logs.index(log) + n) % len(logs)]
                     other.read(0, _BIG, _BIG).release()
-            except BaseException as error:  # noqa: BLE001 - told below
+            except BaseException as error:  # noqa: BLE001 - asserted below
                 failures.append(error)
 
         threads = [threading.Thread(target=work, args=(log,)) for log in logs]

@@ -1,4 +1,4 @@
-"""What is peculiar to reading and writing LMDB pages: shared environments, full maps, joined values."""
+"""Specifics of reading and writing LMDB pages: shared environments, full maps, joined values."""
 
 import logging
 import subprocess
@@ -22,7 +22,7 @@ OPTIONS = StoreOptions(map_slack_bytes=1 << 20, max_open_files=5, lending_map_by
 
 
 class Opener:
-    """Opens one directory again and again."""
+    """Opens one directory repeatedly."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -78,7 +78,7 @@ class TestSealedSegments:
         assert open_environments(log) == 1
 
     def test_one_deleted_while_a_reader_is_on_the_way_to_it(self, open_log, monkeypatch):
-        """The reader has chosen its segment; it looks again, and finds that the offset is gone."""
+        """The reader has chosen its segment, retries, and finds that the offset is deleted."""
         log = open_log(LogPolicy(segment_bytes=500))
         fill(log, 40)
         check, chosen = Segment.check, []
@@ -137,7 +137,7 @@ class TestLeases:
             log.read(0, _BIG, _BIG)
 
     def test_a_commit_is_not_lent_before_it_has_returned(self, open_log):
-        """LMDB shows it a moment earlier."""
+        """LMDB shows the commit slightly earlier."""
         log = open_log()
         (batch,) = fill(log, 1)
         before = log.log.state
@@ -193,7 +193,7 @@ def test_hot_is_what_was_written_lately(open_log):
 
 
 def test_an_environment_takes_little_memory_also_after_others_were_closed(tmp_path):
-    """LMDB's lists of 3 MB each must come untouched from the system, which glibc by itself stops doing."""
+    """LMDB's lists of 3 MB each must be fresh from the system, which glibc's default settings end after a while."""
     script = """if True:
         import sys
         from odradek.storage_backends.interface import LogPolicy
@@ -213,8 +213,8 @@ def test_an_environment_takes_little_memory_also_after_others_were_closed(tmp_pa
         store = open_all()
         print((memory_kb() - before) / 40)
     """
-    told = subprocess.run([sys.executable, "-c", script, tmp_path / "many"], capture_output=True, check=True, text=True)
-    assert float(told.stdout) < 100
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "many"], capture_output=True, check=True, text=True)
+    assert float(done.stdout) < 100
 
 
 def test_nothing_is_logged_in_ordinary_use(open_log, caplog):

@@ -1,4 +1,4 @@
-"""Segments written without syncs (`flush.messages` unset), and what is saved of them after the system crashed."""
+"""Segments written without syncs (`flush.messages` unset), and their recovery after a system crash."""
 
 import logging
 import os
@@ -42,7 +42,7 @@ def commit(log, offset, **more):
 
 
 def after_a_crash(root, fill_log, damage=lambda path: None):
-    """Leave a store as a system crash would: never closed, and marked by another boot."""
+    """Leaves a store as after a system crash: not closed, and marked by another boot."""
     store = LmdbStore(root, OPTIONS)
     log = store.open(KEY, PAGE_CACHE)
     fill_log(log)
@@ -63,7 +63,7 @@ class TestMarker:
         log = store.open(KEY, PAGE_CACHE)
         assert markers(root) == [MARKER]
         fill(log, 1)
-        assert markers(root) == []  # `sync` was asked for: the log goes on in a synced segment
+        assert markers(root) == []  # a commit with `sync`: the log continues in a synced segment
         log.configure(LogPolicy())
         commit(log, 1)
         log.configure(PAGE_CACHE)
@@ -82,7 +82,7 @@ class TestMarker:
         store.close()
 
     def test_a_killed_process_loses_nothing(self, root, caplog):
-        """The same boot: the page cache still has it all."""
+        """The boot is the same, so the page cache still has everything."""
         store = LmdbStore(root, OPTIONS)
         log = store.open(KEY, PAGE_CACHE)
         commit(log, 0, producers={1: b"state"})
@@ -135,7 +135,7 @@ class TestSalvage:
 
     @pytest.mark.parametrize("cut", [0, 100, 9000, 40_000, 100_000])
     def test_a_file_whose_pages_are_missing(self, root, cut, caplog):
-        """LMDB dies of a missing page (SIGBUS): the salvaging process does, not this one."""
+        """A missing page kills a process that reads it through LMDB (SIGBUS), here the salvaging process."""
         after_a_crash(
             root, lambda log: [commit(log, offset) for offset in range(60)], lambda path: os.truncate(path, cut)
         )
@@ -170,7 +170,7 @@ class TestSalvage:
 class TestCleaned:
     @pytest.mark.parametrize("moved", [0, 2])
     def test_a_replacement_that_was_decided_is_finished_after_the_crash(self, root, moved, monkeypatch):
-        """The old segments, or some of them, are still there; what the active one told may be lost."""
+        """The old segments, or some of them, are still there; what the active segment recorded may be lost."""
 
         def adopt_and_crash(*given):
             adopt_cleaned_file(*given)
@@ -227,7 +227,7 @@ for line in sys.stdin:
 
 
 def test_a_commit_at_once_only_writes_and_all_else_is_left_to_a_commit(tmp_path):
-    """Seen below LMDB: it neither syncs nor opens, renames or removes a file, whether it does anything or not."""
+    """Checked below LMDB: the call never syncs, opens, renames or removes a file, whether or not it commits."""
     faults = Faults(tmp_path)
     command = [sys.executable, "-c", _AT_ONCE, str(tmp_path)]
     environment = {**os.environ, **faults.environment}

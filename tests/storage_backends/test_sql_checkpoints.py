@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log is copied beside the commits, and does not grow without end."""
+"""SQLite's write-ahead log is checkpointed in parallel with commits, and does not grow without bound."""
 
 from contextlib import closing, contextmanager
 from threading import Event

@@ -1,4 +1,4 @@
-"""The outbox in PostgreSQL by itself: what `odradek.append` refuses and stores, and in which order it is read."""
+"""The outbox in PostgreSQL without a broker: what `odradek.append` refuses and stores, and the order of reading."""
 
 import json
 from base64 import b64encode
@@ -40,13 +40,13 @@ def conninfo(url: str) -> str:
 
 @pytest.fixture(scope="module")
 def shared_url(postgres_server):
-    """A database for all tests of this module that leave its store as it is."""
+    """A database for all tests of this module that do not change its store."""
     return postgres_server.create_database()
 
 
 @pytest.fixture(scope="module")
 def shared_store(shared_url):
-    """A store in it."""
+    """A store in the shared database."""
     with closing(SqlStore(shared_url)) as opened:
         yield opened
 
@@ -195,7 +195,7 @@ class TestRecords:
     def test_literals_and_names_of_parameters(self, store, sql):
         sql.execute("SELECT odradek.append('t', 'k', 'v'), odradek.append('t', NULL, NULL)")
         sql.execute("SELECT odradek.append(topic => 't', key => 'a', value => 'b', partition => 2)")
-        found = {(record.key, record.value) for record in pending(store)}  # of any partition: a null key may go to each
+        found = {(record.key, record.value) for record in pending(store)}  # of all partitions: a null key may go to any
         assert found == {(b"k", b"v"), (None, None), (b"a", b"b")}
 
     @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ class TestOrder:
         assert values(store) == [b"2", b"1"]
 
     def test_turns_that_are_taken_before_the_end_hold_others_up_until_it(self, store, sql):
-        """`SET CONSTRAINTS … IMMEDIATE` takes the turn at once; the next one is given after the commit all the same."""
+        """`SET CONSTRAINTS … IMMEDIATE` takes the turn at once, and the next one still waits for the commit."""
         with connected(store) as early, ThreadPoolExecutor(1) as pool:
             append(early, value=b"1", partition=0)
             early.execute("SET CONSTRAINTS ALL IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Rows of records under what only a store sees: truncation, logs that restart, compaction and filling in at once."""
+"""Rows of records in cases that only a store sees: truncation, restarted logs, compaction concurrent with backfill."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -84,7 +84,7 @@ def test_a_truncation_takes_rows_and_markers(url):
 
 
 def test_a_draft_without_rows_leaves_a_gap_that_is_filled_in_again(url):
-    """Older records are filled in while they are being compacted for a log that had no rows when that began."""
+    """Older records are backfilled while a compaction runs that began when the log had no rows."""
     with closing(SqlStore(url)) as store, closing(SqlBackfill(url)) as backfill:
         log = store.open(KEY, OFF)
         write(log, *[batch(offset, b"%d" % offset) for offset in range(8)])
@@ -132,7 +132,7 @@ def test_a_batch_that_cannot_be_decoded_is_stored_and_has_no_rows(url, caplog):
 
 
 def test_a_log_without_rows_writes_nothing_about_them(url):
-    """A thousand partitions of topics without the setting are opened, and their first commit is one transaction."""
+    """The first commit of a thousand partitions without the setting is then a single transaction."""
     with closing(SqlStore(url)) as store:
         log = store.open(KEY, OFF)
         before = store.group.transactions

@@ -1,4 +1,4 @@
-"""What is particular to logs in a database: its schema, its owner, transactions that logs share, rows that go."""
+"""Specifics of logs in a database: schema, ownership, transactions shared by logs, deletion of rows."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ ROUNDS = rounds(5, 200)
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request, tmp_path):
-    """An empty database, twice."""
+    """An empty database of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     return request.getfixturevalue("postgres")
@@ -74,7 +74,7 @@ class TestOwner:
         with closing(SqlStore(url)) as stalled:
             log = stalled.open(KEY, SMALL_SEGMENTS)
             fill(log, 3)
-            run(url, "UPDATE odradek_owner SET epoch = epoch + 1")  # what taking over does
+            run(url, "UPDATE odradek_owner SET epoch = epoch + 1")  # as a takeover does
             with pytest.raises(StoreLockedError, match="taken over"):
                 fill(log, 1, start=3)
             assert log.failed
@@ -104,7 +104,7 @@ class TestConnections:
             log = store.open(KEY, SMALL_SEGMENTS)
             fill(log, 3)
             run(postgres, CUT)
-            fill(log, 1, start=3)  # connections are tried before they are used
+            fill(log, 1, start=3)  # connections are tested before use
             assert base_offsets(log) == [0, 1, 2, 3]
 
     def test_a_database_that_is_away_and_comes_back(self, postgres, postgres_server):
@@ -143,7 +143,7 @@ class TestSharedTransactions:
                 others.set()
                 for each in [holding, *waiting]:
                     each.result()
-            assert store.group.transactions == before + 2  # the one that held, and one for both
+            assert store.group.transactions == before + 2  # one for the held commit, and one for both others
             assert [log.load().log_end_offset for log in logs] == [1, 1]
 
 
@@ -157,10 +157,10 @@ class TestPurge:
             assert read_all(log, 50)
 
     def test_what_is_deleted_while_it_is_read_is_not_in_the_log(self, url, monkeypatch):
-        """And not an answer that begins with a later batch."""
+        """The read returns nothing, and not a later batch."""
         with closing(SqlStore(url)) as store:
             fill(store.open(KEY, SMALL_SEGMENTS), 60)
-        with closing(SqlStore(url)) as store:  # opened again, it has nothing in memory
+        with closing(SqlStore(url)) as store:  # reopened, so that nothing is in memory
             log = store.open(KEY, SMALL_SEGMENTS)
 
             def read_late(*arguments):
@@ -211,7 +211,7 @@ class TestKill9:
         assert acknowledged > 20
 
     def _opened(self, url):
-        """PostgreSQL notices that a process is gone a moment later."""
+        """Retries, since PostgreSQL notices the end of a process slightly later."""
         for _ in range(100):
             try:
                 return open_store(url)
@@ -233,7 +233,7 @@ class TestKill9:
 
 
 def test_where_it_is(url):
-    """What DescribeLogDirs names: a path as Kafka does, or the database's URL without its password."""
+    """The location in DescribeLogDirs: a path as in Kafka, or the database's URL without its password."""
     with closing(SqlStore(url)) as store:
         expected = url.removeprefix("sqlite:///")
         assert store.space().location == (expected if url.startswith("sqlite") else url)

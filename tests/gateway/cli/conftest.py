@@ -21,7 +21,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def odradek(bootstrap: str) -> Odradek:
-    """Run a command against the broker: `odradek("topics", "list")`; `input` is stdin."""
+    """Runs a command against the broker: `odradek("topics", "list")`."""
     runner = CliRunner(env={"ODRADEK_BOOTSTRAP": bootstrap})
 
     def run(*arguments: str, stdin: str | bytes | None = None, code: int = 0) -> Result:
@@ -36,7 +36,7 @@ def odradek(bootstrap: str) -> Odradek:
 
 @pytest.fixture(params=[KAFKA_PYTHON, CONFLUENT])
 def client(request: pytest.FixtureRequest) -> str:
-    """What `--client` names: tests of `produce` and `consume` run over both."""
+    """A value of `--client`: tests of `produce` and `consume` run with both."""
     return request.param
 
 
@@ -58,6 +58,6 @@ def unused_port() -> int:
 
 @pytest.fixture
 def mute_listener() -> Iterator[str]:
-    """An address that accepts connections and says nothing."""
+    """An address that accepts connections and never sends anything."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"

@@ -86,7 +86,7 @@ NAMES = (*RATES, LEADERS, FOLLOWERS)
 
 
 def throttles(cluster: TestCluster) -> dict[str, str]:
-    """What is set of the throttles of a topic, and of a broker that takes part."""
+    """The throttle settings of a topic and of a broker that takes part."""
     found: dict[str, str] = {}
     for kind, name in (("topic", "slow"), ("broker", "2")):
         [shown] = json.loads(run(cluster, "configs", "describe", kind, name, "--json"))
@@ -122,8 +122,8 @@ def random_layout(chance: random.Random) -> tuple[dict[tuple[str, int], list[int
 def test_a_drained_broker_holds_nothing_and_the_rest_stays(seed: int):
     held, brokers = random_layout(random.Random(seed))
     leaving = {1}
-    for place, after in without(held, leaving, brokers).items():
-        before = held[place]
+    for partition, after in without(held, leaving, brokers).items():
+        before = held[partition]
         assert len(set(after)) == len(before)
         assert not leaving.intersection(after)
         assert all(new == old for new, old in zip(after, before, strict=True) if old not in leaving)
@@ -151,9 +151,9 @@ def test_replicas_are_spread_evenly(seed: int):
 def test_a_broker_that_joins_takes_its_share_and_the_rest_stays(seed: int):
     chance = random.Random(seed)
     brokers: dict[int, str | None] = dict.fromkeys(range(1, chance.randrange(4, 9)))
-    places = [("t", index) for index in range(chance.randrange(1, 40))]
+    partitions = [("t", index) for index in range(chance.randrange(1, 40))]
     factor = chance.randrange(1, len(brokers) - 1)
-    held = over(dict.fromkeys(places, [0] * factor), sorted(brokers)[:-1])
+    held = over(dict.fromkeys(partitions, [0] * factor), sorted(brokers)[:-1])
     newcomer = max(brokers)
     after = {**held, **onto(held, [newcomer], brokers)}
     load = Counter(broker for each in after.values() for broker in each)
@@ -162,9 +162,9 @@ def test_a_broker_that_joins_takes_its_share_and_the_rest_stays(seed: int):
     assert load[newcomer] == share
     assert min(load[broker] for broker in brokers) >= min(share, *Counter(chain.from_iterable(held.values())).values())
     assert leads[newcomer] <= len(held) // len(brokers)
-    for place, replicas in after.items():
+    for partition, replicas in after.items():
         assert len(set(replicas)) == factor
-        assert all(new in (old, newcomer) for new, old in zip(replicas, held[place], strict=True))
+        assert all(new in (old, newcomer) for new, old in zip(replicas, held[partition], strict=True))
     assert onto(after, [newcomer], brokers) == {}
 
 
@@ -172,7 +172,7 @@ def test_a_broker_that_joins_shares_no_rack_of_a_partition():
     held = {("t", 0): [1, 2], ("t", 1): [2, 1], ("t", 2): [1, 2]}
     racks: dict[int, str | None] = {1: "a", 2: "b", 3: "a"}
     after = {**held, **onto(held, [3], racks)}
-    assert sum(3 in each for each in after.values()) == 1  # more would be of broker 1, which has its share then
+    assert sum(3 in each for each in after.values()) == 1  # broker 1, the only other source, has no more than its share
     assert all({racks[broker] for broker in each} == {"a", "b"} for each in after.values())
 
 

@@ -1,4 +1,4 @@
-"""`odradek cluster remove`: a broker, and a voter that is a broker as well, against real nodes."""
+"""`odradek cluster remove` of a broker, and of a voter that is also a broker, with real nodes."""
 
 import json
 import subprocess
@@ -17,14 +17,14 @@ BROKER, VOTER = 4, 3
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[TestCluster]:
-    """Three voters, and a fourth node that is a broker alone."""
+    """Three voters, and a fourth node that is only a broker."""
     config = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
     with odradek.cluster(brokers=4, config=config) as cluster:
         yield cluster
 
 
 def run(cluster: TestCluster, *arguments: str, code: int = 0) -> str:
-    """In a process of its own: kafka-python does not close its sockets to brokers that are down."""
+    """Runs a command in a separate process: kafka-python does not close its sockets to brokers that are down."""
     live = [f"{cluster.host}:{cluster.node(node).plan.port}" for node in cluster.ids if cluster.node(node).is_running]
     command = [sys.executable, "-m", "odradek", *arguments, "--bootstrap", ",".join(live)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -41,7 +41,7 @@ def serving(cluster: TestCluster) -> list[int]:
 
 
 def stop(cluster: TestCluster, node: int) -> None:
-    """Kill it, and wait until the cluster has noticed."""
+    """Kills the node and waits until the cluster has noticed."""
     cluster.kill(node)
     deadline = time.monotonic() + DEADLINE_S
     while node in serving(cluster):
@@ -67,7 +67,7 @@ def test_nodes_are_removed_once_they_hold_nothing_and_are_stopped(nodes: TestClu
     assert f"broker {VOTER} holds replicas of" in run(nodes, "cluster", "remove", str(VOTER), code=1)
     run(nodes, "cluster", "reassign", "held", "--brokers", "1,2")
     assert "controller.quorum.voters" in run(nodes, "cluster", "remove", str(VOTER), code=1)
-    nodes.restart(VOTER)  # a leader that was elected since may not have heard of its directory
+    nodes.restart(VOTER)  # a newly elected leader may not have received its directory yet
     run(nodes, "features", "upgrade", "kraft.version=1")
     stop(nodes, VOTER)
     assert f"node {VOTER} removed as a voter and a broker" in run(nodes, "cluster", "remove", str(VOTER))

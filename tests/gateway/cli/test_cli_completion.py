@@ -1,4 +1,4 @@
-"""`odradek completion`: the scripts, and what bash makes of one."""
+"""`odradek completion`: the scripts, and completions by bash."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.fixture
 def odradek_on_path(tmp_path) -> Path:
-    """The command of this checkout, whatever is installed."""
+    """The command of this checkout, whether or not odradek is installed."""
     command = tmp_path / "odradek"
     command.write_text(f"#!{sys.executable}\nfrom odradek.gateway.cli.main import main\nmain()\n")
     command.chmod(0o755)
@@ -31,7 +31,7 @@ def odradek_on_path(tmp_path) -> Path:
 
 
 def completed(command: Path, words: str, **variables: str) -> list[str]:
-    """What bash offers for the last of `words`."""
+    """Bash's completions of the last of `words`."""
     script = COMPLETING.format(odradek=command, words=words)
     root = str(Path(__file__).parents[3])
     done = subprocess.run(

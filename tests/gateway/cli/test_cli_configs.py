@@ -1,4 +1,4 @@
-"""`odradek configs`: the settings there are, and those of topics, brokers and groups."""
+"""`odradek configs`: the list of settings, and the settings of topics, brokers and groups."""
 
 import json
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_a_group_and_a_metrics_subscription(odradek):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("describe", "topic", "nope"), "topic 'nope' does not exist"),
         (("alter", "topic", "nope", "-s", "retention.ms=1"), "topic 'nope': UNKNOWN_TOPIC_OR_PARTITION"),
@@ -91,10 +91,10 @@ def test_a_group_and_a_metrics_subscription(odradek):
         (("alter", "group", "g", "-s", "nope=1"), "Unknown group config name: nope"),
     ],
 )
-def test_refusals_are_one_line(odradek, arguments, told):
+def test_refusals_are_one_line(odradek, arguments, message):
     said = odradek("configs", *arguments, code=1).stderr
     assert said.startswith("odradek: ")
-    assert told in said
+    assert message in said
     assert said.count("\n") == 1
 
 

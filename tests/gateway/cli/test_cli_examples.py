@@ -1,4 +1,4 @@
-"""Every example of every `--help` runs as it stands, and every command that a message names exists."""
+"""Every example of every `--help` runs as printed, and every command that a message mentions exists."""
 
 import contextlib
 import gc
@@ -28,7 +28,7 @@ TOPICS = {
 SIGNS = ("|", "<", ">")
 ON_SPARK = {("pipeline", name) for name in ("archive", "compact", "restore", "transform", "load", "export")}
 WITHOUT_END = ("serve", "--follow", "--continuous")
-"""Examples of which these are words run until they are stopped: they are only parsed."""
+"""Examples with one of these words run until they are stopped, so they are only parsed."""
 REFUSED = {
     "odradek transactions abort payments:3 --start-offset 1200": "no transaction is open in payments-3",
     "odradek cluster drain 3": "there is no broker 3 that serves",
@@ -36,7 +36,7 @@ REFUSED = {
     "odradek recover --adopt orders --yes": "'orders' names no topics that were set aside",
     "odradek transactions describe payments-1 --json": "TRANSACTIONAL_ID_NOT_FOUND",
 }
-"""Examples about a state that a healthy broker does not come into: run, and refused for just that."""
+"""Examples that need a state of a faulty broker: they are run, and must be refused with this message."""
 
 
 def pages(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -59,19 +59,19 @@ def examples(path: tuple[str, ...]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """A broker for the examples alone: they change settings of all brokers."""
+    """A broker for the examples only, since they change settings of all brokers."""
     with odradek.broker(config={"num.partitions": "1"}) as broker:
         yield broker.bootstrap
 
 
 @pytest.fixture
-def place(odradek, tmp_path, monkeypatch):
-    """A directory with the files that examples read, and a broker with the topics and the group that they name."""
+def example_folder(odradek, tmp_path, monkeypatch):
+    """A directory with the files that examples read, and a broker with the topics and the group that they use."""
     for partitions in sorted(set(TOPICS.values())):
         names = [name for name, number in TOPICS.items() if number == partitions]
         odradek("topics", "create", *names, "-p", str(partitions), "--if-not-exists")
-    places = ("--topic", "hello", "--topic", "world")
-    odradek("groups", "reset-offsets", "readers", *places, "--to-earliest", "--execute")
+    topics = ("--topic", "hello", "--topic", "world")
+    odradek("groups", "reset-offsets", "readers", *topics, "--to-earliest", "--execute")
     (tmp_path / "users.txt").write_text("ann:1\nbob:\n")
     (tmp_path / "access.log").write_text("GET /\n")
     (tmp_path / "offsets.csv").write_text("hello,0,1\n")
@@ -83,7 +83,7 @@ def place(odradek, tmp_path, monkeypatch):
 
 
 def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The command that words name, and what is left of them."""
+    """The command that the words name, and the remaining words."""
     command: click.Command = cli
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         child = command.get_command(click.Context(command), words[0])
@@ -101,7 +101,7 @@ def stages(example: str) -> list[list[str]]:
 
 
 def run(odradek, example: str) -> None:
-    """Run a pipeline as a shell would; the last command may be one that a healthy broker refuses."""
+    """Runs a pipeline as a shell does; the last command may be one that a healthy broker refuses."""
     piped = ""
     for program, *words in stages(example):
         if program == "echo":
@@ -125,7 +125,7 @@ def test_every_page_has_an_example_of_its_own(path):
 
 @pytest.fixture
 def _collect_sockets_of_spark() -> Iterator[None]:
-    """PySpark leaves sockets to the garbage collector: collect them here, and not in another test."""
+    """PySpark leaves sockets to the garbage collector: collects them here instead of in another test."""
     yield
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
@@ -135,7 +135,7 @@ def _collect_sockets_of_spark() -> Iterator[None]:
 @pytest.mark.usefixtures("_collect_sockets_of_spark")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("path", [path for path in PAGES if path], ids=" ".join)
-def test_examples_run_as_they_stand(odradek, place, path, monkeypatch):
+def test_examples_run_as_they_stand(odradek, example_folder, path, monkeypatch):
     if path in ON_SPARK:
         if os.environ.get("ODRADEK_NO_JAVA") == "1":
             pytest.skip("no Java here (ODRADEK_NO_JAVA=1)")
@@ -144,7 +144,7 @@ def test_examples_run_as_they_stand(odradek, place, path, monkeypatch):
     if path == ("sql",):
         with running_broker(Path("odradek-data")) as broker:
             broker.create_topic("flights")
-    if path in {("topics",), ("topics", "create")}:  # whose examples create it
+    if path in {("topics",), ("topics", "create")}:  # examples of these commands create it
         odradek("topics", "delete", "hello")
     for example in examples(path):
         if any(word in example.split() for word in WITHOUT_END):
@@ -155,7 +155,7 @@ def test_examples_run_as_they_stand(odradek, place, path, monkeypatch):
 
 
 def named_commands() -> list[tuple[str, str]]:
-    """(file, words) of every command between backquotes in our sources, which is how messages name one."""
+    """(file, words) of every command in backquotes in our sources, as messages mention them."""
     found = [(path, re.findall(r"`odradek ([a-z][^`{}]*)", path.read_text())) for path in SOURCES]
     return [(str(path.relative_to(ROOT)), words) for path, many in found for words in many]
 
@@ -168,7 +168,7 @@ def test_commands_that_messages_name_exist(file, words):
 
 
 def test_options_that_messages_name_exist():
-    """An option between words of a message belongs to some command of ours."""
+    """Every option in a message belongs to some command."""
     known = {option for path in PAGES for parameter in resolve(list(path))[0].params for option in parameter.opts}
     texts = "\n".join(path.read_text() for path in (ROOT / "gateway" / "cli").rglob("*.py"))
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", texts)) - known - {"--help", "--version", "--verbose"} == set()

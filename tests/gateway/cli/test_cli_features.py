@@ -1,4 +1,4 @@
-"""`odradek features` against a broker, and what Kafka's users expect of every command."""
+"""`odradek features` against a broker, and conventions of Kafka's tools that all commands follow."""
 
 import json
 

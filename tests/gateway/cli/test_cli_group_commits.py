@@ -1,4 +1,4 @@
-"""What `odradek consume --group` commits: exactly what was printed, seen from outside the process."""
+"""Commits of `odradek consume --group`: exactly the printed records, checked from outside the process."""
 
 import io
 import json
@@ -22,11 +22,11 @@ import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runpy.run_module("odradek", run_name="__main__", alter_sys=True)
 """
-"""`python -m odradek`, also under a shell's background job, which ignores SIGINT with all that it starts."""
+"""`python -m odradek` that handles SIGINT even if started by a background job of a shell, which ignores SIGINT."""
 
 
 class Following:
-    """A process that follows partition 0 of a topic in the group of the same name."""
+    """A process that follows partition 0 of a topic, in the group of the same name."""
 
     def __init__(self, bootstrap, topic, client, *options):
         command = ["consume", topic, "-g", topic, "-f", "--client", client, "-b", bootstrap, *options]
@@ -36,17 +36,17 @@ class Following:
         self.stdout = self._process.stdout
 
     def await_commit(self, committed, offset):
-        """Return when the group has committed `offset`; fails with what the process said if it ends before."""
+        """Returns once the group has committed `offset`; fails with the process's stderr if it ends before."""
         while committed() != offset:
             assert self._process.poll() is None, self._process.stderr.read().decode()
 
     def end(self, number):
-        """The exit code after a signal."""
+        """Sends a signal; returns the exit code."""
         self._process.send_signal(number)
         return self._process.wait(60)
 
     def ended(self):
-        """The exit code and what was said, once it has ended by itself."""
+        """The exit code and stderr, once the process has ended by itself."""
         code = self._process.wait(60)
         return code, self._process.stderr.read()
 
@@ -62,7 +62,7 @@ class Following:
 
 @pytest.fixture
 def committed(odradek, topic):
-    """What the group has committed in partition 0; None for nothing."""
+    """The group's committed offset of partition 0, None if there is none."""
 
     def ask():
         [group] = json.loads(odradek("groups", "describe", topic, "--json").stdout)
@@ -158,7 +158,7 @@ def test_what_was_printed_is_committed_before_another_member_gets_the_partition(
 
 
 def test_a_rebalance_that_outlasts_a_poll_ends_in_an_assignment(bootstrap, odradek, topic):
-    """A consumer that has to join again for a topic's new partition, and polls for less time than that takes."""
+    """The consumer joins again for the topic's new partition, with polls that are shorter than the rebalance."""
     target = Target(bootstrap, properties={"metadata_max_age_ms": 100})
     with open_reader(KAFKA_PYTHON, target, ReadSettings(topic, "earliest", "read_uncommitted")) as reader:
         GroupReading(reader, topic, 3_600_000)

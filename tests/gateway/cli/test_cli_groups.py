@@ -177,10 +177,12 @@ def test_lines_that_are_no_offsets(odradek, tmp_path, text):
 
 
 def test_parts_of_a_description(odradek, group):
-    told = {part: odradek("groups", "describe", group, f"--{part}").stdout for part in ("state", "members", "offsets")}
-    assert "COMMITTED" in told["offsets"]
-    assert "COMMITTED" not in told["state"] + told["members"]
-    assert all("Empty, 0 members, lag 0" in text for text in told.values())
+    outputs = {
+        part: odradek("groups", "describe", group, f"--{part}").stdout for part in ("state", "members", "offsets")
+    }
+    assert "COMMITTED" in outputs["offsets"]
+    assert "COMMITTED" not in outputs["state"] + outputs["members"]
+    assert all("Empty, 0 members, lag 0" in text for text in outputs.values())
     assert group in odradek("groups", "describe", "--all-groups").stdout
     odradek("groups", "describe", code=2)
     odradek("groups", "describe", group, "--all-groups", code=2)

@@ -13,7 +13,7 @@ from odradek.gateway.cli.main import cli
 
 @pytest.fixture
 def odradek(client, odradek):
-    """The same command, which moves records over either client."""
+    """The `odradek` fixture with `--client` set for produce and consume."""
 
     def run(command, *arguments, **options):
         chosen = ("--client", client) if command in {"produce", "consume"} else ()
@@ -180,7 +180,7 @@ def test_a_key_goes_to_the_same_partition_over_either_client(odradek, topic):
 IN_PARTITION_0 = {
     0, 2, 5, 6, 10, 11, 12, 15, 17, 18, 20, 21, 23, 26, 27, 34, 36, 37, 38, 41, 42, 43, 45, 47, 48, 49,
 }  # fmt: skip
-"""Of the keys "0" to "49" those that Kafka's own partitioner puts into the first of two partitions."""
+"""The keys of "0" to "49" that Kafka's default partitioner assigns to partition 0 of two."""
 
 
 def test_without_confluent_kafka_records_still_move(bootstrap, topic, monkeypatch):

@@ -1,4 +1,4 @@
-"""The procedures of docs/cluster.md for nodes that die for good, followed command by command with real nodes."""
+"""The procedures of docs/cluster.md for nodes that are lost for good, followed command by command with real nodes."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def consumed(cluster: TestCluster, topic: str) -> list[str]:
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[TestCluster]:
-    """Three voters, and a fourth node that is a broker alone."""
+    """Three voters, and a fourth node that is only a broker."""
     with odradek.cluster(brokers=4, config=CONFIG, directory=tmp_path, links=False) as cluster:
         run(cluster, "topics", "create", "orders", "-p", "4", "-r", "3")
         run(cluster, "produce", "orders", stdin="\n".join(RECORDS))
@@ -50,7 +50,7 @@ def nodes(tmp_path: Path) -> Iterator[TestCluster]:
 
 @pytest.mark.timeout(240)
 def test_a_dead_broker_is_drained_and_removed(nodes: TestCluster):
-    """A partition without any other replica cannot be copied: its topic is deleted, or waits for the broker."""
+    """A partition without another replica cannot be copied: its topic is deleted, or waits for the broker."""
     run(nodes, "topics", "create", "alone", "-p", "4", "-r", "1")
     run(nodes, "cluster", "reassign", "alone", "--brokers", "4")
     nodes.kill(4)
@@ -79,7 +79,7 @@ def test_a_dead_broker_is_drained_and_removed(nodes: TestCluster):
 
 @pytest.mark.timeout(240)
 def test_a_broker_comes_back_with_an_empty_disk_under_its_id(nodes: TestCluster):
-    """What no other broker has begins empty."""
+    """Partitions without another replica are empty afterwards."""
     run(nodes, "topics", "create", "alone", "-p", "1", "-r", "1")
     run(nodes, "cluster", "reassign", "alone", "--brokers", "4")
     run(nodes, "produce", "alone", stdin="lost\n")

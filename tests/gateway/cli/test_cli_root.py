@@ -1,4 +1,4 @@
-"""The root command: help, exit codes, what it imports, and how it ends when things go away."""
+"""The root command: help, exit codes, imports, and its end when brokers or pipes go away."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def test_something_else_at_the_bootstrap_address(mute_listener):
     assert "did not answer as a Kafka broker within 0.5 s" in result.stderr
 
 
-# kafka-python drops the socket of a reconnection without closing it when the client is closed meanwhile.
+# kafka-python drops the socket of a reconnection without closing it if the client is closed meanwhile.
 @pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("arguments", [["topics", "create", "t"], ["groups", "delete", "g"]])
 def test_an_administrative_request_that_is_never_answered(arguments):
@@ -94,7 +94,7 @@ import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runpy.run_module("odradek", run_name="__main__", alter_sys=True)
 """
-"""`python -m odradek`, also under a shell's background job, which ignores SIGINT with all that it starts."""
+"""`python -m odradek` that handles SIGINT even if started by a background job of a shell, which ignores SIGINT."""
 
 
 def spawn(bootstrap: str, *arguments: str, **options) -> subprocess.Popen[bytes]:

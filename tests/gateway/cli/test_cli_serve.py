@@ -34,7 +34,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def serving(*arguments: str, folder: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
-    """A broker process and its ready line; killed at the end if it has not ended."""
+    """A broker process and its ready line; killed at the end if it is still running."""
     process = subprocess.Popen(
         [sys.executable, "-m", "odradek", "serve", *arguments],
         stdout=subprocess.PIPE,

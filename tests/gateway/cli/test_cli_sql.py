@@ -1,4 +1,4 @@
-"""`odradek sql` over every kind of store, while its broker is writing."""
+"""`odradek sql` over every kind of store while its broker is writing."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ FLIGHTS = [(b'{"carrier": "UA", "delay": %d}' % number, 1_000 * number) for numb
 
 @pytest.fixture(scope="module", params=["lmdb", "sqlite"])
 def url(request, tmp_path_factory):
-    """A store that a broker has filled, and goes on using."""
+    """The URL of a store that a broker has filled and is still using."""
     folder = tmp_path_factory.mktemp("sql")
     url = f"{request.param}://{folder}/{'store.db' if request.param == 'sqlite' else 'data'}"
     with ProcessBroker(folder, storage=url) as broker, RawClient(broker.address) as client:
@@ -49,7 +49,7 @@ def _transactions(client):
 
 @pytest.fixture
 def sql(url):
-    """Run a statement; the rows as JSON."""
+    """Runs a statement; returns the rows as JSON."""
 
     def run(statement, *options, code=0):
         result = CliRunner().invoke(cli, ["sql", statement, "--storage", url, *options], prog_name="odradek")
@@ -136,7 +136,7 @@ def test_a_statement_that_cannot_run(sql, statement, message):
     ],
 )
 def test_conditions_decide_what_is_read(url, monkeypatch, condition, partitions, at_most):
-    """And the rows are those that SQLite finds without help."""
+    """The rows are those that SQLite finds without pushed-down conditions."""
     read = []
 
     def noted(logs, key, wanted):
@@ -156,7 +156,7 @@ def test_conditions_decide_what_is_read(url, monkeypatch, condition, partitions,
 
 
 def test_rows_are_read_as_they_are_wanted(url):
-    """A topic larger than memory would do: one batch is decoded at a time."""
+    """One batch is decoded at a time, so that a topic may be larger than memory."""
     with SqliteSession(open_beside(url)) as session:
         first = next(iter(session.run("SELECT partition, offset FROM flights ORDER BY partition, offset").rows))
         assert tuple(first) == (0, 0)

@@ -12,7 +12,7 @@ from odradek.gateway.cli.options import parse_moment_ms
 
 @pytest.fixture
 def opened(bootstrap, topic):
-    """A producer in the middle of a transaction in partition 0; its transactional id is the topic's name."""
+    """A producer with an open transaction in partition 0; its transactional id is the topic's name."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -70,10 +70,10 @@ def test_what_a_coordinator_knows_does_not_hang(odradek, topic, opened):
 
 
 def test_abort(odradek, topic, opened):
-    place = f"{topic}:0"
-    assert "since offset 5" in odradek("transactions", "abort", place, "--start-offset", "5", code=1).stderr
-    assert "is aborted" in odradek("transactions", "abort", place, "--start-offset", "0").stderr
-    found = json.loads(odradek("transactions", "describe-producers", place, "--json").stdout)
+    partition = f"{topic}:0"
+    assert "since offset 5" in odradek("transactions", "abort", partition, "--start-offset", "5", code=1).stderr
+    assert "is aborted" in odradek("transactions", "abort", partition, "--start-offset", "0").stderr
+    found = json.loads(odradek("transactions", "describe-producers", partition, "--json").stdout)
     assert [one["open_since"] for one in found] == [None]
 
 
@@ -91,7 +91,7 @@ def test_abort_wants_to_know_which(odradek, topic):
 
 
 class ForgetfulAdmin:
-    """A cluster whose coordinators have lost the partitions of their transactions; no broker of ours does."""
+    """A cluster whose coordinators have lost the partitions of their transactions, which our brokers never do."""
 
     def __init__(self, admin):
         self._admin = admin
@@ -108,8 +108,8 @@ def test_find_hanging(bootstrap, topic, opened):
     target = Target(bootstrap)
     with open_admin(target) as admin:
         forgetful = ForgetfulAdmin(admin)
-        [(place, found)] = find_hanging(target, forgetful, [(topic, ())], 2**60)
-        assert place == topic_partition(topic, 0)
+        [(partition, found)] = find_hanging(target, forgetful, [(topic, ())], 2**60)
+        assert partition == topic_partition(topic, 0)
         assert found == OpenTransaction(found.producer_id, 0, -1, 0, found.last_write_ms)
         assert find_hanging(target, forgetful, [(topic, (1,))], 2**60) == []
         assert find_hanging(target, forgetful, [(topic, ())], 0) == []

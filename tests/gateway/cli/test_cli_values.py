@@ -1,4 +1,4 @@
-"""The plain parts of the command line: times, durations, start positions, plans, formats, errors."""
+"""Pure functions of the command line: times, durations, start positions, plans, formats, errors."""
 
 import json
 import re

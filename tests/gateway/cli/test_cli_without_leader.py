@@ -1,4 +1,4 @@
-"""Commands that ask the leaders of partitions, while one partition has none: its only broker was killed."""
+"""Commands that send requests to partition leaders while one partition has no leader: its only broker was killed."""
 
 import json
 import time
@@ -17,7 +17,7 @@ TOPIC = "lost"
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[TestCluster]:
-    """Three brokers, of which the one that alone has partition 1 of the topic is killed."""
+    """Three brokers, one of which alone has partition 1 of the topic and is killed."""
     config = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
     with odradek.cluster(brokers=3, config=config) as cluster:
         run(cluster, "topics", "create", TOPIC, "-p", "3", "-r", "1")

@@ -1,4 +1,4 @@
-"""Every option and argument of every command with a value that makes no sense: the exit code and what is said."""
+"""An invalid value for every option and argument of every command: the exit code and the message."""
 
 import shlex
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from odradek.pipeline.cli.pipeline import COMMANDS as PIPELINE_COMMANDS
 
 HUGE = str(2**70)
 COMMON = {"--bootstrap", "--timeout", "-X", "--master", "--conf"}
-"""Options that stand on many commands and are tested on one."""
+"""Options of many commands that are tested on one of them."""
 
 LOAD = "pipeline load --url sqlite:///x --table t --to-topic t "
 EXPORT = "pipeline export t --url sqlite:///x --table t "
 
 WRONG: list[tuple[str, str, int, str]] = [
-    # the command line with TOPIC for one that exists and EMPTY for a directory, the option or argument, exit code, text
+    # command line (TOPIC: an existing topic, EMPTY: an empty directory), option or argument, exit code, message
     ("topics list --bootstrap host:port", "--bootstrap", 2, "'host:port' is not HOST:PORT"),
     ("topics list --bootstrap 127.0.0.1:70000", "--bootstrap", 2, "is not HOST:PORT"),
     ("topics list --bootstrap 127.0.0.1:-1", "--bootstrap", 2, "is not HOST:PORT"),
@@ -303,7 +303,7 @@ WRONG: list[tuple[str, str, int, str]] = [
 ]  # fmt: skip
 
 ANYTHING_GOES = {"produce --key", "produce --null-value", "serve --ready-message", "--master"}
-"""Options of which every text is a value."""
+"""Options that accept any text."""
 
 
 @pytest.mark.parametrize(("line", "said"), [(line, (code, said)) for line, _, code, said in WRONG], ids=lambda x: None)
@@ -331,7 +331,7 @@ def commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[st
 
 
 def values() -> Iterator[str]:
-    """Every option and argument that takes a value, as the table names it."""
+    """Every option and argument that takes a value, by its name in the table."""
     context = click.Context(cli)
     for name in COMMANDS:
         for path, command in commands(cli.get_command(context, name), (name,)):
@@ -350,5 +350,5 @@ def test_the_commands_of_groups_that_import_them_late_are_seen():
 
 
 def test_no_option_is_left_out():
-    """Add a new option to the table above, or to those of which every text is a value."""
+    """Add a new option to the table above, or to the options that accept any text."""
     assert set(values()) - {which for _, which, _, _ in WRONG} - ANYTHING_GOES == set()

@@ -1,4 +1,4 @@
-"""`--log-format json`: every line is an object, with the fields of its message and its traceback."""
+"""`--log-format json`: every line is an object with the fields of its message and its traceback."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Where settings come from, which wins, and what the operator is told."""
+"""Sources of settings, their precedence, and messages to the operator."""
 
 import logging
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def refusal_of(settings: Mapping[str, str]) -> str:
 
 @pytest.fixture
 def server_properties(tmp_path: Path) -> Path:
-    """A file such as Kafka's distribution brings."""
+    """A file like the one in Kafka's distribution."""
     file = tmp_path / "server.properties"
     file.write_text(
         "# see org.apache.kafka\n"
@@ -166,7 +166,7 @@ class TestListeners:
         assert [endpoint.port for endpoint in config.listeners] == [9092, 9092]
 
     @pytest.mark.parametrize(
-        ("settings", "told"),
+        ("settings", "expected"),
         [
             ({"listeners": "nonsense"}, "'nonsense' is not of the form NAME://HOST:PORT"),
             ({"listeners": "PLAINTEXT://h:70000"}, "port 70000"),
@@ -187,14 +187,14 @@ class TestListeners:
             ),
         ],
     )
-    def test_what_cannot_be_listened_to(self, settings: dict[str, str], told: str):
+    def test_what_cannot_be_listened_to(self, settings: dict[str, str], expected: str):
         message = refusal(**settings)
-        assert told in message
+        assert expected in message
         assert message.endswith("(command line)")
 
 
 class TestProtections:
-    """A secured configuration must not give an open broker."""
+    """A secured configuration must not result in an unprotected broker."""
 
     @pytest.mark.parametrize("name", sorted(PROTECTIONS))
     def test_a_setting_that_promises_protection_is_refused(self, name: str):
@@ -246,7 +246,7 @@ UNLIKE_THE_DEFAULT = {
 
 class TestRules:
     @pytest.mark.parametrize(
-        ("settings", "told"),
+        ("settings", "expected"),
         [
             ({"num_partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
             ({"num_partitions": "x"}, "Not a number of type INT"),
@@ -261,9 +261,9 @@ class TestRules:
             ({"odradek_commit_threads": "0"}, "odradek.commit.threads: Value must be at least 1"),
         ],
     )
-    def test_contradictions_are_refused_with_their_place(self, settings: dict[str, str], told: str):
+    def test_contradictions_are_refused_with_their_place(self, settings: dict[str, str], expected: str):
         message = refusal(**settings)
-        assert told in message
+        assert expected in message
         assert message.endswith("(command line)")
 
     def test_limits_per_address(self):
@@ -281,17 +281,17 @@ class TestRules:
         assert refusal({"KAFKA_NUM_PARTITIONS": "0"}).endswith("($KAFKA_NUM_PARTITIONS)")
 
     @pytest.mark.parametrize(
-        ("name", "content", "told"),
+        ("name", "content", "expected"),
         [
             ("broker.toml", b"= 1", "is not valid TOML"),
             ("broker.toml", b"num.partitions = 1979-05-27", "num.partitions is a date"),
             ("server.properties", b"\xff\xfe", "cannot read the configuration file"),
         ],
     )
-    def test_files_that_cannot_be_read(self, tmp_path: Path, name: str, content: bytes, told: str):
+    def test_files_that_cannot_be_read(self, tmp_path: Path, name: str, content: bytes, expected: str):
         file = tmp_path / name
         file.write_bytes(content)
-        assert told in refusal(file=file)
+        assert expected in refusal(file=file)
         assert "cannot read the configuration file" in refusal(file=tmp_path / "missing.properties")
 
 

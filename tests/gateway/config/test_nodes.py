@@ -1,6 +1,6 @@
-"""A node's part in its cluster: the roles, the quorum and the listeners, checked as Kafka 4.3.1 checks them.
+"""A node's part in its cluster: roles, quorum and listeners, checked as Kafka 4.3.1 checks them.
 
-The messages are Kafka's own, as `kafka.Kafka` of that version gave them for the same settings.
+The messages are Kafka's own, recorded from `kafka.Kafka` of that version for the same settings.
 """
 
 import pytest
@@ -226,7 +226,7 @@ def test_what_makes_no_node_is_refused_in_kafkas_words(settings: dict[str, str |
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"controller.quorum.voters": "1@a:1,1@b:2"}, "controller.quorum.voters names a node twice"),
         ({"listeners": "PLAINTEXT://h:1,CONTROLLER://h:1"}, "each listener must have a different port"),
@@ -237,10 +237,10 @@ def test_what_makes_no_node_is_refused_in_kafkas_words(settings: dict[str, str |
         ({"advertised.listeners": "PLAINTEXT://a:1,CONTROLLER://0.0.0.0:2"}, "nonroutable meta-address 0.0.0.0"),
     ],
 )
-def test_what_else_is_refused(settings: dict[str, str | None], told: str):
+def test_what_else_is_refused(settings: dict[str, str | None], message: str):
     with pytest.raises(ConfigError, match=r".* \(command line\)$") as refused:
         node(COMBINED | settings)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_internal_topics_of_a_cluster_are_replicated_as_kafkas():

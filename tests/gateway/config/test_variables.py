@@ -1,4 +1,4 @@
-"""`ODRADEK_*` variables: settings, options of `odradek serve`, those of others, and unknown ones."""
+"""`ODRADEK_*` variables: settings, options of `odradek serve`, variables of other programs, and unknown ones."""
 
 import logging
 import re
@@ -44,7 +44,7 @@ def test_a_wrong_value_names_its_variable():
 
 
 @pytest.mark.parametrize(
-    ("variable", "told"),
+    ("variable", "expected"),
     [
         ("ODRADEK_LISTNER", "did_you_mean=ODRADEK_LISTENERS"),
         ("ODRADEK_LSTEN", "did_you_mean=ODRADEK_LISTEN"),
@@ -53,10 +53,10 @@ def test_a_wrong_value_names_its_variable():
         ("ODRADEK_QQQQQQ", "name=ODRADEK_QQQQQQ"),
     ],
 )
-def test_an_unknown_variable_is_warned_of(caplog: pytest.LogCaptureFixture, variable: str, told: str):
+def test_an_unknown_variable_is_warned_of(caplog: pytest.LogCaptureFixture, variable: str, expected: str):
     (message,) = unknown(caplog, **{variable: "1"})
     assert message.startswith(f"unknown variable ignored name={variable}")
-    assert message.endswith(told)
+    assert message.endswith(expected)
 
 
 def test_known_variables_bring_no_warning(caplog: pytest.LogCaptureFixture):
@@ -64,11 +64,11 @@ def test_known_variables_bring_no_warning(caplog: pytest.LogCaptureFixture):
 
 
 def test_every_variable_of_tests_and_scripts_is_known():
-    """A variable that is missing here belongs into DEVELOPMENT of gateway/config/variables.py."""
+    """Add a missing variable to DEVELOPMENT in gateway/config/variables.py."""
     pattern = r"(environ(\.get\(|\[|, )|getenv\(|setenv\(|export |\$\{)[\"']?ODRADEK_[A-Z0-9_]+"
-    places = ["tests", "compat_tests", "scripts", "benchmarks", "examples", "docker"]
+    folders = ["tests", "compat_tests", "scripts", "benchmarks", "examples", "docker"]
     listed = subprocess.run(
-        ["git", "grep", "-hoE", pattern, "--", *places], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "grep", "-hoE", pattern, "--", *folders], cwd=ROOT, capture_output=True, text=True, check=True
     )
     used = set(re.findall(r"ODRADEK_[A-Z0-9_]+", listed.stdout))
     assert "ODRADEK_JARS" in used

@@ -1,4 +1,4 @@
-"""Markers and questions that go to other brokers: against the production broker in the simulated network."""
+"""Markers and verification requests to other brokers, sent to the production broker in the simulated network."""
 
 from collections.abc import Awaitable, Callable
 
@@ -26,7 +26,7 @@ CONFIG = load_config(None, {"node.id": "2", "request.timeout.ms": "5000"}, {})
 
 
 class Stage:
-    """This node, and the broker 1 on another host."""
+    """This node, and broker 1 on another host."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.world = World(3)
@@ -77,7 +77,7 @@ def test_markers_are_written_by_the_leader_and_each_gets_its_answer():
             for producer_id in (7, 8):
                 for index in range(21):
                     nursery.start_soon(write, producer_id, index)
-        assert {place for place, error in answers.items() if error} == {(7, 20), (8, 20)}
+        assert {key for key, error in answers.items() if error} == {(7, 20), (8, 20)}
         assert answers[7, 20] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for index in range(20):
             assert stage.services.replicas.find("t", index).log.log_end_offset == 2

@@ -1,4 +1,4 @@
-"""A result that comes later: waited for, called back with, converted, gathered."""
+"""A result that is set later: waited for, passed to callbacks, converted, gathered."""
 
 import pytest
 import trio

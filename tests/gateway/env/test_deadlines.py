@@ -1,4 +1,4 @@
-"""What is done about results that do not come in time."""
+"""Time-outs of results that are not set in time."""
 
 import weakref
 
@@ -49,7 +49,7 @@ async def test_a_wait_begun_later_is_not_forgotten(nursery: trio.Nursery, autoju
 
 
 class Wait:
-    """What is waited for, and knows whether it is referred to."""
+    """A waiter that can be checked for remaining references."""
 
     def __init__(self) -> None:
         self.settled = False

@@ -1,4 +1,4 @@
-"""A broker registers with the active controller, is unfenced, and leaves: against the production controller."""
+"""A broker registers with the active controller, is unfenced, and leaves, with the production controller."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ class Elsewhere:
 
 
 class Image:
-    """This broker's image: the controller's, once it `follows`."""
+    """This broker's image: the controller's image while `follows` is true."""
 
     def __init__(self, host: BrokerHost) -> None:
         self.news = Watchable()
@@ -58,14 +58,14 @@ class Image:
         return self._last
 
     def stay_fenced(self, number: int) -> None:
-        """Follow no longer: the image as it was when a broker was registered, and not unfenced yet."""
+        """Freezes the image in the state where broker `number` is registered and still fenced."""
         now = self.image
         self.follows = False
         self._last = replace(now, brokers={**now.brokers, number: replace(now.brokers[number], fenced=True)})
 
 
 class Stage:
-    """The controller's host, and brokers that live beside it."""
+    """The controller's host, and brokers on the same host."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery
@@ -188,9 +188,9 @@ def test_a_broker_waits_for_its_controller():
     on_stage(play)
 
 
-def refused(stage: Stage, broker: BrokerLifecycle, told: str) -> Callable[[], Awaitable[None]]:
+def refused(stage: Stage, broker: BrokerLifecycle, message: str) -> Callable[[], Awaitable[None]]:
     async def run() -> None:
-        with pytest.raises(StartError, match=told):
+        with pytest.raises(StartError, match=message):
             await broker.run()
 
     return run
@@ -294,7 +294,7 @@ def test_a_broker_that_no_controller_releases_stops_all_the_same(allowed_ms, tak
 
 
 class Recording:
-    """A channel to a controller that registers everyone; `requests` are what it was asked."""
+    """A channel to a controller that registers every broker; `requests` has the requests."""
 
     def __init__(self) -> None:
         self.requests: list[Message] = []

@@ -1,4 +1,4 @@
-"""`odradek serve` under resource limits, and what its log and its process tell of them."""
+"""`odradek serve` under resource limits, with checks of its log and its process."""
 
 import resource
 from pathlib import Path
@@ -9,9 +9,9 @@ MB = 1 << 20
 
 
 class LimitedBroker(ProcessBroker):
-    """The broker started with limits, given as prlimit's options: `nofile=192`, `as_=1 << 30`.
+    """The broker, started with limits given as prlimit's options: `nofile=192`, `as_=1 << 30`.
 
-    A block that it leaves without an error fails when the event loop was held up.
+    Leaving its block without an error fails if the event loop was held up.
     """
 
     def __init__(self, directory, *arguments, **limits):

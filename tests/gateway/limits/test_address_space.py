@@ -1,4 +1,4 @@
-"""Brokers with little address space (ulimit -v): they serve many partitions, survive having too little, and recover."""
+"""Brokers with little address space (ulimit -v) serve many partitions, survive a lack of it, and recover."""
 
 import resource
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ NO_PAUSES = ("--set", "odradek.log.retry.backoff.ms=0")
 
 
 def test_one_gigabyte_serves_hundreds_of_partitions(tmp_path):
-    """Maps of all that is open would take more; so would one map of a whole segment."""
+    """Mapping all open segments would exceed the limit, and so would mapping one segment in full."""
     with LimitedBroker(tmp_path / "data", as_=1 << 30) as broker, RawClient(broker.address) as client:
         client.create_topic("t", partitions=PARTITIONS)
         for value in (b"one", b"two"):
@@ -27,12 +27,12 @@ def test_one_gigabyte_serves_hundreds_of_partitions(tmp_path):
 
 
 def test_maps_that_cannot_grow_fail_single_requests_and_lose_nothing(tmp_path):
-    """Large batches go to many partitions while 40 MB of address space are left; once there is more, all serve."""
+    """Large batches go to many partitions while 40 MB of address space are left; once there is more, all succeed."""
     with LimitedBroker(tmp_path / "data", *NO_PAUSES) as broker, RawClient(broker.address) as client:
         client.create_topic("t", partitions=100)
         leave(broker, 40 * MB)
         taken = produce_all(broker.address, batch_of(b"v" * 900_000), partitions=100, rounds=3)
-        assert sum(taken) < 300  # it was too little
+        assert sum(taken) < 300  # 40 MB were too little
         assert_serves(broker.address)
         broker.limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
         for partition in range(100):
@@ -46,7 +46,7 @@ def test_maps_that_cannot_grow_fail_single_requests_and_lose_nothing(tmp_path):
 
 
 def test_threads_that_cannot_be_started_are_survived(tmp_path):
-    """A thread's stack takes 8 MB of address space, and 4 are left: the threads that there are make the calls."""
+    """A thread's stack takes 8 MB of address space, and 4 are left: the existing threads make the calls."""
     with LimitedBroker(tmp_path / "data", *NO_PAUSES) as broker, RawClient(broker.address) as client:
         client.create_topic("t", partitions=40)
         leave(broker, 4 * MB)
@@ -60,17 +60,17 @@ def test_threads_that_cannot_be_started_are_survived(tmp_path):
 
 
 def leave(broker, size_bytes):
-    """Let the process take so much address space more than it has."""
+    """Limits the process to `size_bytes` more address space than it has."""
     broker.limit(resource.RLIMIT_AS, broker.address_space_bytes() + size_bytes)
 
 
 def produce_all(address, batch, partitions, rounds):
-    """Produce from 20 connections at once; how many batches each partition has acknowledged."""
+    """Produces from 20 connections at once; returns the number of acknowledged batches per partition."""
 
     def produce(client, partition):
         try:
             error = client.produce("t", batch, partition).error_code
-        except (OSError, EOFError):  # there was no memory for the request
+        except (OSError, EOFError):  # no memory for the request
             client.close()
             return RawClient(address), 0
         assert error in (0, STORAGE_ERROR)
@@ -91,8 +91,8 @@ def produce_all(address, batch, partitions, rounds):
 
 
 def assert_log_is_short(broker):
-    """Each kind of failure was told once, with the limit that is to be raised; no defect among them."""
-    told = [line for line in broker.log().splitlines() if "level=INFO" not in line]
-    assert 0 < len(told) <= 5, broker.log()
-    assert told == lines_with(broker, "ulimit -v")
+    """Each kind of failure was logged once, with the limit to raise, and no internal error was logged."""
+    lines = [line for line in broker.log().splitlines() if "level=INFO" not in line]
+    assert 0 < len(lines) <= 5, broker.log()
+    assert lines == lines_with(broker, "ulimit -v")
     assert len(lines_with(broker, "loaded again")) <= 1

@@ -1,4 +1,4 @@
-"""Brokers that may open few files: they live, refuse connections before logs, say why, and lose nothing."""
+"""Brokers with a low limit on open files: they refuse connections before logs, log the reason, and lose nothing."""
 
 import re
 import time
@@ -14,14 +14,14 @@ IDLE = 300
 
 
 def connect_idle(broker, count, stack):
-    """Connections that say nothing; those of them that the broker keeps. The last one must be refused."""
+    """Opens `count` idle connections; returns those that the broker keeps. The last one must be refused."""
     clients = [stack.enter_context(RawClient(broker.address)) for _ in range(count)]
-    assert clients.pop().is_closed_by_broker()  # so all before it were decided on
+    assert clients.pop().is_closed_by_broker()  # hence all earlier ones were accepted or refused
     return [client for client in clients if not is_closed_now(client)]
 
 
 def await_served(broker):
-    """A connection made before the broker has read that the others are closed is still refused."""
+    """Retries, since new connections are refused until the broker has noticed that the others are closed."""
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -39,7 +39,7 @@ def is_closed_now(client):
 
 
 def test_three_hundred_idle_connections_under_256_files(tmp_path):
-    """Connections are refused and logs are opened; the process lives, and serves all when they have left."""
+    """New connections are refused while logs can still be opened; the broker serves all once idle clients leave."""
     with (
         LimitedBroker(tmp_path / "data", nofile=256) as broker,
         RawClient(broker.address) as working,
@@ -48,7 +48,7 @@ def test_three_hundred_idle_connections_under_256_files(tmp_path):
         working.create_topic("t", partitions=40)
         kept = connect_idle(broker, IDLE, crowd)
         assert 60 < len(kept) < 200
-        for partition in range(40):  # none of which has been opened
+        for partition in range(40):  # none of these logs has been opened yet
             assert working.produce("t", batch_of(b"%d" % partition), partition).error_code == 0
         assert [working.values("t", partition) for partition in range(40)] == [[b"%d" % n] for n in range(40)]
         crowd.close()
@@ -65,7 +65,7 @@ def test_three_hundred_idle_connections_under_256_files(tmp_path):
 
 @pytest.mark.torture
 def test_many_more_logs_than_files(tmp_path):
-    """Every log is written, read and written again, while a fraction of them can be open."""
+    """Every log is written, read and written again, while only a fraction of the logs can be open."""
     partitions = rounds(300, 9_999)
     files = rounds(192, 20_000)
     with LimitedBroker(tmp_path / "data", nofile=files) as broker, RawClient(broker.address) as client:
@@ -108,13 +108,13 @@ def test_memory_files_and_address_space_fall_back_when_logs_are_idle(tmp_path):
 
 
 def open_segments(broker):
-    """How many maps of segments the process has."""
+    """The number of mapped segments of the process."""
     maps = Path(f"/proc/{broker.process.pid}/maps").read_text()
     return len(re.findall(r"\.lmdb$", maps, re.MULTILINE))
 
 
 def test_a_waiting_fetch_is_woken_though_the_log_was_closed_meanwhile(tmp_path):
-    """Neither the long poll nor an idempotent producer's state is lost with the files."""
+    """Closing the files loses neither the long poll nor the state of an idempotent producer."""
     settings = ("--set", "odradek.log.max.open.files=8")
     with (
         LimitedBroker(tmp_path / "data", *settings) as broker,

@@ -1,4 +1,4 @@
-"""Failures that happen thousands of times take some lines of the log, and each line tells the cause."""
+"""Failures that happen thousands of times write few log lines, each with the cause."""
 
 import resource
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ MALFORMED = (
 
 
 def test_a_storm_of_failures_for_want_of_descriptors(tmp_path):
-    """A client goes on with 300 partitions, 50 groups, a transaction and new connections when nothing can be opened."""
+    """A client with 300 partitions, 50 groups, a transaction and new connections while no file can be opened."""
     with LimitedBroker(tmp_path / "data", nofile=FILES) as broker, RawClient(broker.address) as client:
         client.create_topic("t", partitions=PARTITIONS, retention_ms="-1")
         assert find(client, "g") == 0
@@ -34,7 +34,7 @@ def test_a_storm_of_failures_for_want_of_descriptors(tmp_path):
         transaction.send_end(committed=True)
         with ExitStack() as refused:
             for _ in range(4):
-                assert produce_to_all(client) != {0}  # what was used last may still be open
+                assert produce_to_all(client) != {0}  # the logs used last may still be open
                 assert commit_to_all(client) != {0}
                 for _ in range(20):
                     refused.enter_context(RawClient(broker.address))
@@ -43,7 +43,7 @@ def test_a_storm_of_failures_for_want_of_descriptors(tmp_path):
         assert produce_to_all(client) == {0}
         assert commit_to_all(client) == {0}
         while transaction.end(committed=True):
-            pass  # its log is opened again, or markers are on their way
+            pass  # the transaction's log is opened again, or markers are being written
         assert_serves(broker.address)
         assert len(broker.log().splitlines()) < 15, broker.log()
         assert lines_with(broker, "connections are refused", "ulimit -n")
@@ -61,18 +61,20 @@ def commit_to_all(client):
 
 
 def test_a_client_that_sends_thousands_of_malformed_frames(tmp_path):
-    """Each kind is told at once, and then counted; a kind that comes later is told too."""
+    """Each kind is logged once and then counted, including a kind that appears later."""
     with LimitedBroker(tmp_path / "data") as broker:
         for _ in range(1000):
             for malformed in MALFORMED[:3]:
                 send(broker.address, malformed)
         send(broker.address, MALFORMED[3])
         assert_serves(broker.address)
-        told = lines_with(broker, "closing connection peer=127.0.0.1:")
-        assert len(told) == len(MALFORMED)
-        for line, cause in zip(told, ("announces -1", "announces 2147483647", "too short", "METADATA v1"), strict=True):
+        closings = lines_with(broker, "closing connection peer=127.0.0.1:")
+        assert len(closings) == len(MALFORMED)
+        for line, cause in zip(
+            closings, ("announces -1", "announces 2147483647", "too short", "METADATA v1"), strict=True
+        ):
             assert cause in line
-        assert lines_with(broker, "level=WARNING") == told
+        assert lines_with(broker, "level=WARNING") == closings
         assert "Traceback" not in broker.log()
 
 

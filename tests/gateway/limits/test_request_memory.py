@@ -1,4 +1,4 @@
-"""The memory of unfinished requests is bounded (queued.max.request.bytes), and no client waits forever for that."""
+"""The memory of unfinished requests is bounded (queued.max.request.bytes), and no client waits forever for it."""
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ PRODUCE_VERSION = 12
 
 
 def halves(topic, size_bytes, partition=0):
-    """A produce request in two parts, the first large enough to be one with a buffer of its own."""
+    """A produce request in two parts; the first part is large enough for a buffer of its own."""
     request = produce_request(topic, batch_of(b"v" * size_bytes), partition)
     frame = encode_request(request, PRODUCE_VERSION, 1, "raw")
     return frame[: len(frame) // 2], frame[len(frame) // 2 :]
@@ -29,7 +29,7 @@ def taken_bytes(broker):
 
 
 def waits_until(broker, condition):
-    """Ask until it holds; only a failing test asks for ever."""
+    """Polls until the condition holds; only a failing test polls forever."""
     while not condition(taken_bytes(broker)):
         pass
 
@@ -44,13 +44,13 @@ def finish(client, rest):
 
 
 def at_once(call, clients):
-    """Call it for each client in a thread of its own; the results."""
+    """Calls `call` for each client, each in its own thread; returns the results."""
     with ThreadPoolExecutor(len(clients)) as pool:
         return list(pool.map(call, clients))
 
 
 def test_requests_that_come_slowly_take_no_more_than_the_limit(broker_log):
-    """Twenty that are half sent: some go on, the others wait; all are answered in the end."""
+    """Twenty half-sent requests: some continue, the others wait, and finally all are answered."""
     with ThreadBroker(queued_max_request_bytes=4_000_000, socket_request_max_bytes=2 * MB) as broker:
         clients = [RawClient(broker.address) for _ in range(20)]
         clients[0].create_topic("t")
@@ -61,8 +61,8 @@ def test_requests_that_come_slowly_take_no_more_than_the_limit(broker_log):
         assert taken_bytes(broker) < 4_000_000 + 2 * MB + 20 * 65_536
         assert at_once(lambda client: finish(client, second), clients) == [0] * 20
         waits_until(broker, lambda taken: taken == 0)
-        told = [record for record in broker_log.records if "queued.max.request.bytes=4000000" in record.getMessage()]
-        assert len(told) == 1
+        lines = [record for record in broker_log.records if "queued.max.request.bytes=4000000" in record.getMessage()]
+        assert len(lines) == 1
         for client in clients:
             client.close()
         assert_serves(broker.address)
@@ -81,7 +81,7 @@ def test_one_as_large_as_the_limit_is_served(broker_log):
 
 
 def test_long_polls_do_not_keep_out_what_they_wait_for(broker_log):
-    """The bytes of what may wait for another client do not count while it waits."""
+    """The bytes of requests that may wait for another client do not count while they wait."""
     partitions = 5000
     with (
         ThreadBroker(queued_max_request_bytes=200_000, socket_request_max_bytes=200_000) as broker,
@@ -116,7 +116,7 @@ def test_one_that_stops_in_its_middle_while_others_wait_is_closed(broker_log):
             waiting.send_bytes(part)
         stopped.set_timeout(30)
         taken = broker.broker.services.request_memory
-        broker.in_trio(lambda: taken.take(MB))  # as if a second one were being handled
+        broker.in_trio(lambda: taken.take(MB))  # as if a second request were being handled
         assert stopped.is_closed_by_broker()
         broker.in_trio(lambda: taken.give_back(MB))
         assert answer_of(waiting).error_code == 0
@@ -136,7 +136,7 @@ def test_a_broker_that_stops_does_not_keep_who_is_held_back(broker_log):
 
 
 def test_what_eighty_large_requests_take_together_is_bounded(broker_log, tmp_path):
-    """They send 4 MB each at once, 320 MB where 16 are allowed; all are answered, and what was acknowledged stays."""
+    """They send 4 MB each at once, 320 MB where 16 are allowed; all are answered, and nothing acknowledged is lost."""
     config = {"queued_max_request_bytes": 16 * MB, "socket_request_max_bytes": 8 * MB}
     with ThreadBroker(f"lmdb://{tmp_path}/data", **config) as broker, RawClient(broker.address) as client:
         client.create_topic("t", max_message_bytes=str(8 * MB))

@@ -1,4 +1,4 @@
-"""The memory of a real broker's process while many large requests come at once (queued.max.request.bytes)."""
+"""The resident memory of a broker's process while many large requests arrive at once (queued.max.request.bytes)."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,15 +13,15 @@ ALLOWED = 16 * MB
 SIZE = 4 * MB - 1000
 PRODUCE = (ApiKey.PRODUCE, 12, 1)
 MOST = 64 * MB
-"""What the process may take beyond what it has when idle.
+"""Bound on the growth of the process's memory over its idle state.
 
-That is the limit, a request beyond it, the first buffers of all connections (5 MB), what LMDB has of the commit under
-way (another 16 MB), and as much again as a margin. 32 MB were measured, 345 MB without the limit.
+It is the sum of the limit, one request above it, the first buffers of all connections (5 MB), LMDB's memory for the
+current commit (16 MB), and the same again as a margin. 32 MB were measured, 345 MB without the limit.
 """
 
 
 def test_the_process_stays_small_while_eighty_large_requests_come_slowly(tmp_path):
-    """All send half of 4 MB in small parts by turns, then the rest; all are answered, and a kill loses none."""
+    """All clients send half of 4 MB in small parts, then the rest; all are answered, and a kill loses no record."""
     settings = (f"queued.max.request.bytes={ALLOWED}", f"socket.request.max.bytes={8 * MB}")
     arguments = [word for setting in settings for word in ("--set", setting)]
     with LimitedBroker(tmp_path / "data", *arguments) as broker:
@@ -36,7 +36,7 @@ def test_the_process_stays_small_while_eighty_large_requests_come_slowly(tmp_pat
 
 
 def peaks(broker):
-    """The process's memory as seen by each sender when half is sent, and when it is answered."""
+    """The process's memory when each sender has sent half, and when it is answered."""
     frame = encode_request(produce_request("t", batch_of(b"v" * SIZE)), *PRODUCE[1:], "raw")
     middle = len(frame) // 2
     senders = [RawClient(broker.address) for _ in range(SENDERS)]

@@ -1,4 +1,4 @@
-"""What other nodes ask of the active controller, on its listener for them; and what a broker sends on to it."""
+"""Requests of other nodes to the active controller, on its controller listener, and requests that a broker forwards."""
 
 from uuid import UUID
 
@@ -32,7 +32,7 @@ FEATURES = (
 
 
 class Combined(ThreadBroker):
-    """The only voter of its quorum, with a listener for controllers."""
+    """A node that is the only voter of its quorum, with a controller listener."""
 
     def __init__(self, **config):
         self.controller = ("127.0.0.1", free_port())
@@ -43,7 +43,7 @@ class Combined(ThreadBroker):
 
 
 class Elsewhere(QuorumLeadership):
-    """The leadership of a node whose controller is where a test says."""
+    """The leadership of a node whose active controller is set by the test."""
 
     active = None
     is_active = False
@@ -57,14 +57,14 @@ def active():
 
 @pytest.fixture
 def nodes(active):
-    """A client at the listener for controllers."""
+    """A client of the controller listener."""
     with RawClient(active.controller) as client:
         yield client
 
 
 @pytest.fixture
 def other(active):
-    """A broker of other metadata that takes `active` for its controller."""
+    """A broker with separate metadata whose active controller is `active`."""
     with ThreadBroker(request_timeout_ms="2000") as broker:
         leadership = broker.broker.services.leadership
         leadership.__class__ = Elsewhere
@@ -161,7 +161,7 @@ def test_an_envelope_is_answered_as_what_is_in_it(active, nodes):
     [
         EnvelopeRequest(request_data=b"x", client_host_address=LOCALHOST),
         EnvelopeRequest(request_data=b"", client_host_address=LOCALHOST),
-        enveloped(AllocateProducerIdsRequest(), 0),  # nothing that clients ask
+        enveloped(AllocateProducerIdsRequest(), 0),  # not a request of clients
         EnvelopeRequest(request_data=encode_request(topic("t"), 7, 1, "c")[LENGTH_BYTES:], client_host_address=b"xx"),
     ],
 )
@@ -187,7 +187,7 @@ def test_producer_ids_and_topics_on_demand_come_from_the_active_controller(activ
         client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)))
         names = {each.name for each in at_controller.call(MetadataRequest(topics=None)).topics}
         assert names == {"wanted", "__consumer_offsets"}
-        # Its registration is not known there: the same node id, with another epoch.
+        # The controller does not have this broker's registration: the node id is the same, the broker epoch is not.
         assert client.call(InitProducerIdRequest(transactional_id=None)).error_code in (
             ErrorCode.NONE,
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -1,4 +1,4 @@
-"""The cluster's id: a property of the store that is there before any metadata, with a copy in the metadata log."""
+"""The cluster id: a property of the store that exists before any metadata, with a copy in the metadata log."""
 
 import json
 import logging
@@ -37,13 +37,13 @@ def described(broker):
 
 
 def started(storage, **config):
-    """Start and stop; what clients are told meanwhile."""
+    """Starts and stops a broker; returns the cluster id that its clients got."""
     with ThreadBroker(storage, **config) as broker, RawClient(broker.address) as client:
         return client.call(DescribeClusterRequest()).cluster_id
 
 
 def failing():
-    """An environment whose store's first write fails."""
+    """An environment whose store fails its first write."""
     env = FaultyEnvironment()
     env.fail_next_write()
     return env

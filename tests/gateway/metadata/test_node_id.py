@@ -1,4 +1,4 @@
-"""A store belongs to the node that wrote it, and is refused under another id."""
+"""A store belongs to the node that wrote it; another node id is refused."""
 
 import json
 
@@ -21,8 +21,8 @@ def test_a_store_is_refused_under_another_node_id(tmp_path):
         ThreadBroker(storage, FaultyEnvironment, node_id="4").start()
     error = first_error(failed.value)
     assert isinstance(error, StartError)
-    told = f"Stored node id 3 doesn't match configured node.id 4 in {tmp_path}/data: set node.id=3"
-    assert told in str(error)
+    expected = f"Stored node id 3 doesn't match configured node.id 4 in {tmp_path}/data: set node.id=3"
+    assert expected in str(error)
 
 
 def test_a_store_of_a_version_without_the_property_is_taken_over(tmp_path):

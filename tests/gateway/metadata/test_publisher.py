@@ -1,4 +1,4 @@
-"""What is published, when, and in which order it is acted on; and that a failed write leaves no gap in it."""
+"""What is published, when, and in which order it takes effect; a failed write leaves no gap."""
 
 from uuid import UUID
 
@@ -60,7 +60,7 @@ def test_a_broker_that_is_not_in_the_log_yet_is_shown_in_every_image():
 
 
 def test_after_a_failed_write_the_next_delta_follows_the_published_image():
-    """The shard is made again from that image: it sees neither what failed nor what it held a second time."""
+    """The shard is rebuilt from that image, without the failed change and without applying any change twice."""
     published = []
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         publisher = broker.broker.services.metadata

@@ -1,4 +1,4 @@
-"""What operators ask about replicas, over the wire: answered at once where nothing changes, else by the controller."""
+"""Administrative requests about replicas: answered at once when nothing changes, otherwise by the controller."""
 
 import pytest
 from gateway_client import RawClient
@@ -19,7 +19,7 @@ from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 @pytest.fixture
 def client():
-    """A client of a broker with a second one, which is nothing but its registration, beside it."""
+    """A client of a broker in a cluster whose second broker is only a registration."""
     with Combined() as broker, RawClient(broker.address) as client, RawClient(broker.controller) as nodes:
         epoch = nodes.call(registration(2, described(client).cluster_id), 4).broker_epoch
         beat = BrokerHeartbeatRequest(broker_id=2, broker_epoch=epoch, current_metadata_offset=epoch)

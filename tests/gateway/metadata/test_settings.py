@@ -1,4 +1,4 @@
-"""What the logs act on: one value for all topics with the same settings, and a new one when any of them changes."""
+"""Settings of logs: one value for all topics with the same settings, and a new one when any of them changes."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -20,12 +20,12 @@ def settings():
 
 
 def image(**topics):
-    """An image in which topics have these settings."""
+    """An image whose topics have these settings."""
     return replace(MetadataImage(), configs={(int(ResourceType.TOPIC), name): set_ for name, set_ in topics.items()})
 
 
 def broker_setting(before, value):
-    """The change of a setting of all brokers."""
+    """A delta that changes a setting of all brokers."""
     delta = MetadataDelta(before)
     record = ConfigRecord(
         resource_type=ResourceType.BROKER, resource_name=ALL_BROKERS, name="log.retention.ms", value=value
@@ -75,7 +75,7 @@ def test_topics_are_changed_by_their_own_settings_and_by_a_brokers(settings):
 
 
 def test_no_more_are_kept_than_so_many(settings):
-    """Asked again from the newest on: what is still kept is the very same object."""
+    """Lookups from the newest on: whatever is still cached is the identical object."""
 
     def config_of(number):
         return settings.log_config(image(a={"retention.ms": str(number)}), "a")

@@ -1,4 +1,4 @@
-"""Snapshots on a broker that is alone: written, loaded by the next start, and what crashes and losses leave of them."""
+"""Snapshots of a single broker: written, loaded by the next start, and their state after crashes and losses."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ def storage(request, tmp_path):
 
 
 def fill(storage, **config):
-    """Create topics one after the other, and delete the first; returns where the log begins and the newest snapshot."""
+    """Creates topics one by one and deletes the first; returns the log start offset and the newest snapshot."""
     with ThreadBroker(storage, **(OFTEN | config)) as broker, RawClient(broker.address) as client:
         for name in TOPICS:
             client.create_topic(name)
@@ -72,7 +72,7 @@ def test_the_log_is_trimmed_behind_a_snapshot_from_which_the_next_start_goes_on(
 
 
 def test_readers_beside_the_broker_know_the_topics_of_a_trimmed_log(storage):
-    """`odradek sql` and Spark's `format("odradek")` begin with the snapshot, too; so do those that read on."""
+    """`odradek sql` and Spark's `format("odradek")` begin with the snapshot, and so do readers that continue."""
     with ThreadBroker(storage, **OFTEN) as broker, RawClient(broker.address) as client:
         client.create_topic(TOPICS[0], retention_ms="7")
         logs = open_beside(storage)
@@ -140,7 +140,7 @@ def test_what_a_crash_leaves_of_a_snapshot_is_dropped_with_the_next(storage):
 
 def test_a_snapshot_that_the_properties_do_not_name_is_found(storage):
     _, _, image = fill(storage)
-    whole, _ = whole_and_all(storage)  # the broker may have stopped before it named the newest
+    whole, _ = whole_and_all(storage)  # the broker may have stopped before it recorded the newest one
     change(storage, lambda store: store.set_properties({PROPERTY: "[]"}))
     _, found, loaded = started(storage)
     assert found == max(whole)
@@ -177,7 +177,7 @@ def test_a_damaged_property_is_named(storage):
 
 
 def test_a_log_that_ended_before_it_had_begun_anew_does_so_with_the_next_start(storage):
-    """What a crash leaves between a snapshot that was downloaded and the log that was to begin behind it."""
+    """The state after a crash between the download of a snapshot and the restart of the log behind it."""
     _, newest, image = fill(storage)
 
     def lose(store):

@@ -1,4 +1,4 @@
-"""A snapshot is written and another one downloaded: neither takes what the other begins for left over by a crash."""
+"""A snapshot is written while another is downloaded: neither removes the other's files as leftovers of a crash."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ OTHER = SnapshotId(9, 0)
 
 
 class SlowCalls(ProductionEnvironment):
-    """The first blocking call takes effect when the other tasks had many turns, any other after one."""
+    """The first blocking call takes effect after many turns of the other tasks, each later one after one turn."""
 
     turns = 30
 

@@ -1,4 +1,4 @@
-"""The endpoint of a real broker: what Prometheus reads there agrees with what clients have done."""
+"""The metrics endpoint of a real broker: the values that Prometheus reads match the clients' requests."""
 
 import json
 import re

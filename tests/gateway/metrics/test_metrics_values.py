@@ -1,4 +1,4 @@
-"""The numbers behind the metrics: quantiles of the last minute, and counts of partitions."""
+"""Values of the metrics: quantiles of the last minute, and counts of partitions."""
 
 import math
 import random

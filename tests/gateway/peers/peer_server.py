@@ -1,4 +1,4 @@
-"""A node that does with each request what the test says: the far end of a peer."""
+"""The server side of a peer under test: the test's script decides how each request is answered."""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,10 +20,10 @@ class Received:
         self.header, self.message = decode_request(frame)
         self.transport = transport
         self.number = number
-        """Which request of its connection it is, from 1."""
+        """The number of the request on its connection, from 1."""
 
     async def answer(self, correlation_id: int | None = None) -> None:
-        """Respond; the response carries the request's number, so that a mix-up shows."""
+        """Responds with the request's number, so that swapped responses are detected."""
         correlation = self.header.correlation_id if correlation_id is None else correlation_id
         response = BrokerHeartbeatResponse(error_code=self.number)
         await self.transport.send_parts(encode_response_parts(response, self.header.api_version, correlation))
@@ -73,7 +73,7 @@ async def answer(request: Received) -> None:
 
 
 async def ignore(_request: Received) -> None:
-    """The node hangs."""
+    """Never answers."""
 
 
 async def hang_up(request: Received) -> None:

@@ -1,4 +1,4 @@
-"""A peer calls the production broker: over TCP, and in the simulated network, where the broker dies and comes back."""
+"""A peer calls the production broker, over TCP and in the simulated network with a broker that is restarted."""
 
 import pytest
 import trio
@@ -53,7 +53,7 @@ async def test_a_broker_over_tcp():
         assert found == [1] * 100
         broker.stop()
         with trio.fail_after(60), pytest.raises(PeerDisconnectedError):
-            await ask_for_ever(peer)  # requests that come before the end are answered
+            await ask_for_ever(peer)  # requests before the end are answered
         nursery.cancel_scope.cancel()
 
 

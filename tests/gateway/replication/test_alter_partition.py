@@ -1,4 +1,4 @@
-"""Proposals on their way to the controller: together, again until there is an answer, and one for a partition."""
+"""AlterPartition proposals: sent together, repeated until answered, at most one per partition."""
 
 import logging
 from uuid import UUID
@@ -26,7 +26,7 @@ def proposal(leader_epoch: int = 3) -> IsrProposal:
 
 
 class Controller:
-    """Answers as it is told: with an error for all, one for each partition, or not at all."""
+    """Answers as the test sets: with an error for all, with one for each partition, or not at all."""
 
     def __init__(self) -> None:
         self.requests: list[AlterPartitionRequest] = []
@@ -123,7 +123,7 @@ def test_many_proposals_at_once_are_told_in_few_lines(caplog):
     caplog.set_level(logging.INFO)
     changes = IsrChanges()
     assert [changes.note("expand partition=%d", number) for number in range(MAX_LINES + 5)].count(True) == 1
-    changes.tell()
+    changes.report()
     lines = [record.getMessage() for record in caplog.records]
     assert lines[:2] == ["expand partition=0", "expand partition=1"]
     assert lines[-1] == "in-sync replicas change of further partitions count=5"

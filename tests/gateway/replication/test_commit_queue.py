@@ -21,7 +21,7 @@ KEY = PartitionKey("t", UUID(int=5), 0)
 
 
 class GatedStore:
-    """A store whose commits wait for a permit, and that fails when told to."""
+    """A store whose commits wait for a permit, and which fails when the test sets a failure."""
 
     def __init__(self) -> None:
         self.key = KEY
@@ -67,7 +67,7 @@ class Bench:
         self.backlog = Backlog(2000)
         self.durable: list[int] = []
         self.failures: list[StoreError] = []
-        self.defective: list | None = None  # what is told of it raises
+        self.defective: list | None = None  # raises when it is reported
         self.times = Durations()
         self.queue = CommitQueue(
             self.store,  # type: ignore[arg-type]
@@ -81,10 +81,10 @@ class Bench:
             on_failure=lambda error: self.tell(self.failures, error),
         )
 
-    def tell(self, told: list[T], what: T) -> None:
-        if told is self.defective:
+    def tell(self, reported: list[T], what: T) -> None:
+        if reported is self.defective:
             raise AssertionError("a defect")
-        told.append(what)
+        reported.append(what)
 
 
 def write(offset: int, size: int = 10) -> LogWrite:
@@ -174,19 +174,19 @@ async def test_what_is_raised_when_a_commit_is_done_fails_the_log_and_ends_nothi
 async def test_a_callback_that_raises_fails_the_log_after_the_others_were_called(
     nursery: trio.Nursery, sync: bool
 ) -> None:
-    bench, told = Bench(nursery, sync=sync), list[str]()
+    bench, reported = Bench(nursery, sync=sync), list[str]()
     bench.env.permits = trio.Semaphore(9)
     done = bench.queue.submit(write(0, size=2000), 1)
     behind = bench.queue.submit(write(1), 2)
     done.on_settled(raise_a_defect)
-    done.on_settled(lambda _: told.append("done"))
+    done.on_settled(lambda _: reported.append("done"))
     behind.on_settled(raise_a_defect)
-    behind.on_settled(lambda _: told.append("behind"))
+    behind.on_settled(lambda _: reported.append("behind"))
     await done.wait()
     with pytest.raises(UnexpectedError):
         await behind.wait()
     await bench.queue.drained()
-    assert (told, bench.durable, len(bench.failures)) == (["done", "behind"], [1], 1)
+    assert (reported, bench.durable, len(bench.failures)) == (["done", "behind"], [1], 1)
     assert bench.backlog.size_bytes == 0
 
 

@@ -1,4 +1,4 @@
-"""A follower's cut: the producers are known as their batches that stay say, without a look at all of these."""
+"""Truncation of a follower: producers' state matches the remaining batches, without reading all of them."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -31,7 +31,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def batch(number: int) -> bytes:
-    """The batch at this offset: of one producer after the other, the last of which writes in transactions."""
+    """The batch at this offset; producers take turns, and the last one writes in transactions."""
     producer, turn = number % PRODUCERS, number // PRODUCERS
     if producer == PRODUCERS - 1 and turn % 3 == 2:
         return end_transaction_marker(
@@ -56,7 +56,7 @@ def filled(store: Store) -> PartitionStore:
     for number in range(BATCHES):
         data = bytearray(batch(number))
         data[:8] = number.to_bytes(8, "big")
-        data[12:16] = bytes(4)  # the leader's epoch
+        data[12:16] = bytes(4)  # the leader epoch
         result = role.append(memoryview(data))
         assert isinstance(result, Appended)
         part.commit([result.write], sync=True)

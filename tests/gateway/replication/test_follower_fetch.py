@@ -1,4 +1,4 @@
-"""What a leader answers to its followers' fetches, and what those mean for its clients."""
+"""A leader's answers to its followers' fetches, and the effect of these fetches on clients."""
 
 import pytest
 from gateway_brokers import ThreadBroker

@@ -48,13 +48,13 @@ def test_a_failure_ends_all_waits_and_no_later_one() -> None:
 
 
 def test_a_failure_ends_all_waits_although_a_callback_raises() -> None:
-    waits, told = OffsetWaits(), list[int]()
+    waits, settled = OffsetWaits(), list[int]()
 
     def fail(_: object) -> None:
         raise AssertionError("a defect")
 
     waits.until(1).on_settled(fail)
-    waits.until(2).on_settled(lambda _: told.append(2))
+    waits.until(2).on_settled(lambda _: settled.append(2))
     with pytest.raises(AssertionError, match="a defect"):
         waits.fail(ValueError())
-    assert told == [2]
+    assert settled == [2]

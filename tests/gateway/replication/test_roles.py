@@ -1,4 +1,4 @@
-"""A replica that leads or follows as it is assigned, and the logs that the metadata does not know."""
+"""A replica that leads or follows as assigned, and logs that the metadata does not have."""
 
 import random
 from collections.abc import Callable
@@ -85,7 +85,7 @@ def test_a_follower_refuses_clients_until_it_leads_again(broker, client):
 
 @pytest.mark.parametrize("kind", [Transactional, Transactional2])
 def test_a_follower_refuses_transactional_producers(broker, client, kind):
-    """Before it asks their coordinator: a producer that knows an old leader learns of it, and keeps its connection."""
+    """Before the coordinator is involved, so that the producer learns of the new leader and keeps its connection."""
     producer = kind(client, "x")
     producer.add("t", 0)
     assign(broker, "t", 5, OTHER)
@@ -128,14 +128,14 @@ def test_every_api_of_leaders_refuses_what_another_broker_leads(broker, client, 
 
 
 def test_a_follower_describes_its_producers(broker, client):
-    """As in Kafka, where a tool can ask each replica (KIP-664)."""
+    """As in Kafka, where a tool can query each replica (KIP-664)."""
     assign(broker, "t", 5, OTHER)
     assert error_of(client, describe_producers()) == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("leader", [NODE, OTHER])
 def test_a_log_neither_leads_nor_follows_while_the_metadata_are_older_than_it(broker, client, leader):
-    """A node that starts has the image of its newest snapshot until the quorum tells more."""
+    """After a start a node has the image of its newest snapshot until it has replayed the log."""
     assign(broker, "t", 6, NODE)
     assert client.produce("t", batch_of(b"second")).base_offset == 1
     assign(broker, "t", 5, leader)
@@ -170,7 +170,7 @@ def test_a_shard_that_was_loaded_in_an_earlier_epoch_writes_no_more(broker, clie
     assert committed(client, "g") == {("t", 0): 5}
 
 
-# What the image says
+# Assignments by the image
 
 
 class Inline(ProductionEnvironment):

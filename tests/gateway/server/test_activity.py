@@ -1,4 +1,4 @@
-"""The time-outs of a connection, by the bytes that moved."""
+"""The time-outs of a connection, by the bytes transferred."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Listeners for controllers are bound, have a table of their own, and are none of the clients'."""
+"""Controller listeners are bound, have their own table of API versions, and are not advertised to clients."""
 
 import pytest
 from gateway_brokers import ThreadBroker, free_port

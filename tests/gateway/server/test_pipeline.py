@@ -1,4 +1,4 @@
-"""The pipeline of one connection: states, the order of replies, limits, memory, and the ends there are."""
+"""The pipeline of one connection: states, the order of replies, limits, memory, and how connections end."""
 
 import itertools
 
@@ -16,7 +16,7 @@ def framed(*payloads):
 
 
 def give(pipeline, data):
-    """Let the pipeline receive `data`, all that it wants of it; how much that is."""
+    """Passes `data` to the pipeline as far as the pipeline accepts it; returns the number of bytes accepted."""
     taken = 0
     while taken < len(data):
         buffer = pipeline.buffer()
@@ -45,7 +45,7 @@ def begin(pipeline, **kind):
 
 
 def sent(pipeline):
-    """All that may be sent now, taken by the network at once."""
+    """All bytes to send now, as if the network accepted them at once."""
     replies = []
     while (reply := pipeline.next_reply()) is not None:
         replies.append(b"".join(reply))
@@ -171,7 +171,7 @@ def test_an_unfinished_request_does_not_count_when_the_peer_finishes(pipeline):
     assert (pipeline.unfinished_bytes, pipeline.state) == (0, State.CLOSED)
 
 
-# The ends
+# How connections end
 
 
 def test_what_was_received_is_answered_after_the_peer_has_finished(pipeline):
@@ -290,7 +290,7 @@ def test_a_close_may_be_repeated_and_keeps_the_first_failure(pipeline):
     assert isinstance(pipeline.failure, OSError)
 
 
-# Bugs of the driver
+# Errors of the driver
 
 
 def test_the_next_request_is_not_taken_before_the_last_has_begun(pipeline):

@@ -1,6 +1,6 @@
 """A connection's pipeline under any order of receiving, handling, sending, failing, draining and closing.
 
-The client numbers its requests; the driver here answers in any order, and the network takes replies when it likes.
+The client numbers its requests; the driver answers in any order, and the network accepts replies at any time.
 """
 
 from hypothesis import settings
@@ -25,9 +25,9 @@ class PipelineMachine(RuleBasedStateMachine):
         self.requests = 0
         self.waiting = None
         self.in_flight = {}
-        """Number of the request to its exchange, from when it has begun until its reply is out."""
+        """Request number to its exchange, from its begin until its reply is sent."""
         self.taken_bytes = {}
-        """The same to the memory that it holds, from when it is taken."""
+        """Request number to the bytes of memory that it holds, from when it is taken."""
         self.taken = 0
         self.answered = set()
         self.failed = set()
@@ -38,7 +38,7 @@ class PipelineMachine(RuleBasedStateMachine):
 
     @initialize(calm=st.integers(0, 8))
     def begin_calmly(self, calm):
-        """Until so many replies are out nothing ends the connection: else most examples would end at once."""
+        """Nothing ends the connection before this many replies are sent; otherwise most examples would end at once."""
         self.calm = calm
 
     def may_end(self):
@@ -158,7 +158,7 @@ class PipelineMachine(RuleBasedStateMachine):
     def close(self):
         self.pipeline.close()
 
-    # What must always hold
+    # Invariants
 
     @invariant()
     def no_more_are_in_flight_than_allowed(self):
@@ -179,7 +179,7 @@ class PipelineMachine(RuleBasedStateMachine):
             assert self.pipeline.unfinished_bytes == 0
 
     def teardown(self):
-        """A drain answers what was received, unless something failed, and all memory is given back."""
+        """Draining answers all received requests, unless one failed, and all memory is returned."""
         was_closed = self.pipeline.state is State.CLOSED
         if self.pipeline.state is State.HELD_BACK:
             self.pipeline.go_on()

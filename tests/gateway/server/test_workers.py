@@ -1,4 +1,4 @@
-"""Which tasks serve connections, tested with connections that are scripts, without a network."""
+"""Which tasks serve connections, tested with scripted connections and no network."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from odradek.gateway.server.workers import SERVED_IN_A_ROW, SPARE_WORKERS, Conne
 
 
 class ScriptPoller:
-    """Reports what the test says."""
+    """Reports the readiness that the test sets."""
 
     def __init__(self) -> None:
         self._news: list[Connection] = []
@@ -44,7 +44,7 @@ class ScriptPoller:
 
 
 class ScriptConnection:
-    """Notes when it is served, and by which task; waits for `go_on` where it is to wait; has more `rounds` times."""
+    """Records when and by which task it is served; waits for `go_on` if `waits`; has input for `rounds` rounds."""
 
     def __init__(self, name: str, served: list[str], *, waits: bool = False, rounds: int = 1) -> None:
         self.name = name
@@ -74,7 +74,7 @@ def begun(served: list[str]) -> list[str]:
 
 
 class Serving:
-    """Workers that run, and what they have done."""
+    """Running workers, with a record of what they have served."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.poller = ScriptPoller()
@@ -233,7 +233,7 @@ async def test_an_interruption_that_comes_too_late_ends_nothing_else(nursery):
     nursery.start_soon(serving.workers.run)
     one, then = serving.connection("one", waits=True), [serving.connection(name, waits=True) for name in "abc"]
     await serving.report(one)
-    one.go_on.set()  # it goes on in the next turn, and has nothing more to wait for
+    one.go_on.set()  # it continues in the next turn, and has nothing more to wait for
     one.workers[0].interrupt()
     await trio.testing.wait_all_tasks_blocked()
     for each in then:

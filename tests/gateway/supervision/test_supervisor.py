@@ -27,7 +27,7 @@ def node(node_id: int, program: str) -> SupervisedNode:
 
 
 async def ended(nodes: list[SupervisedNode], after_s: float) -> float:
-    """Run a supervisor, send it SIGTERM after so many seconds from when all nodes have served; how long it took."""
+    """Runs a supervisor, sends SIGTERM `after_s` after all nodes were ready; returns how long the end took."""
     ready = trio.Event()
     finished = trio.Event()
 
@@ -66,7 +66,7 @@ async def test_a_node_that_ends_is_started_again(tmp_path: Path):
 
 @pytest.mark.timeout(60)
 async def test_a_node_whose_process_is_being_made_is_stopped():
-    """A stop at that moment finds no process to send a signal to."""
+    """At that moment the supervisor has no process to send a signal to."""
     late = node(1, SERVES)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(late.run)

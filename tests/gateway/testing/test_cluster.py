@@ -1,4 +1,4 @@
-"""A cluster of real processes: brokers are killed, paused and started again, and nothing acknowledged is lost."""
+"""A cluster of real processes: brokers are killed, paused and restarted, and nothing acknowledged is lost."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def at_leader(cluster: TestCluster, topic: str) -> RawClient:
 
 
 def produced(cluster: TestCluster, topic: str, value: bytes) -> None:
-    """Produce with acks=all to the present leader, again until it is acknowledged."""
+    """Produces with acks=all to the current leader, and retries until acknowledged."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         with suppress(OSError, EOFError, AssertionError), at_leader(cluster, topic) as client:
@@ -119,7 +119,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_loses_nothing(cluster):
 
 
 def test_a_follower_that_is_not_heard_leaves_the_in_sync_replicas(cluster):
-    """Cut in one direction: the follower's requests do not come through, the leader's would."""
+    """The link is cut in one direction: the follower's requests are lost, the leader's would arrive."""
     cluster.create_topic("one-way", replication_factor=3, configs={"min.insync.replicas": 2})
     produced(cluster, "one-way", b"before")
     leader = cluster.leader("one-way", 0)
@@ -200,7 +200,7 @@ def test_a_controller_that_is_no_broker_serves_no_topics(tmp_path: Path):
 
 
 def controller_and_brokers(directory: Path) -> list[TestNode]:
-    """A node 1 that is a controller alone, and two brokers."""
+    """Node 1, which is only a controller, and two brokers."""
     controller, *ports = free_ports(3)
     nodes: list[TestNode] = []
     for number, port in enumerate((controller, *ports), 1):
@@ -246,11 +246,11 @@ def is_there(pid: int) -> bool:
     except ProcessLookupError:
         return False
     shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return shown.stdout.strip()[:1] not in ("", "Z")  # without a parent it may wait for a while to be reaped
+    return shown.stdout.strip()[:1] not in ("", "Z")  # without a parent it may remain a zombie for a while
 
 
 def test_serve_with_brokers_starts_the_dead_again_and_drains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The variables of the environment that stand for options are the cluster's, and not each node's."""
+    """Environment variables for options apply to the cluster, not to each node."""
     port = free_ports_in_a_row(10)[0]
     monkeypatch.setenv("ODRADEK_LISTEN", f"127.0.0.1:{port}")
     monkeypatch.setenv("ODRADEK_METRICS_LISTEN", f"127.0.0.1:{port + 5}")
@@ -283,7 +283,7 @@ def test_serve_with_brokers_starts_the_dead_again_and_drains(tmp_path: Path, mon
 
 
 def serving_pids(log: Path, node_id: int, count: int) -> list[int]:
-    """The processes that node `node_id` has served in, once there are so many of them."""
+    """The process ids that node `node_id` has had, once there are `count` of them."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         found = re.findall(rf"node serves node_id={node_id} pid=(\d+)\n", log.read_text())
@@ -296,8 +296,8 @@ def serving_pids(log: Path, node_id: int, count: int) -> list[int]:
 def test_each_record_is_transformed_once_though_a_coordinator_dies(cluster):
     """Consume, transform and produce in transactions; the broker that coordinates them is killed in between.
 
-    Another broker coordinates the group: librdkafka waits for a group's coordinator that is gone without regard to
-    its time-out, whatever the broker (https://github.com/confluentinc/librdkafka/issues/5511).
+    Another broker coordinates the group: librdkafka waits without a time-out for a group coordinator that is gone, with
+    any broker (https://github.com/confluentinc/librdkafka/issues/5511).
     """
     from confluent_kafka import Consumer, KafkaException, Producer
 
@@ -347,7 +347,7 @@ def test_each_record_is_transformed_once_though_a_coordinator_dies(cluster):
 
 
 def read(topic: str, count: int, reader) -> list[int]:
-    """The numbers in a topic, as soon as there are `count`."""
+    """The numbers in a topic, once there are `count`."""
     reader.subscribe([topic])
     found: list[int] = []
     deadline = time.monotonic() + DEADLINE_S

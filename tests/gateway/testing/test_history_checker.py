@@ -1,4 +1,4 @@
-"""The judge of histories: each anomaly is found in the smallest history that shows it, and none where there is none."""
+"""The history checker finds each anomaly in the smallest history that shows it, and none in correct ones."""
 
 import random
 from collections.abc import Callable
@@ -16,7 +16,7 @@ X, Y, Z = ("t", 0), ("t", 1), ("t", 2)
 
 
 class Log:
-    """Writes a history down, one operation after the other unless its times are given."""
+    """Appends operations to a history, one after the other unless times are given."""
 
     def __init__(self) -> None:
         self.history: list[Operation] = []
@@ -208,7 +208,7 @@ def test_a_record_that_was_never_sent_is_refused():
 
 
 def random_history(chance: random.Random, operations: int) -> list[Operation]:
-    """What a correct log would show: producers append in transactions, of which some abort; consumers read in order."""
+    """A history of a correct log: producers append in transactions, some of which abort; consumers read in order."""
     logs: dict[Key, list[tuple[int, int]]] = {("t", index): [] for index in range(4)}
     ends = dict.fromkeys(logs, 0)
     positions = {(consumer, key): 0 for consumer in ("c", "d") for key in logs}
@@ -265,7 +265,7 @@ KEYS = (X, Y, Z)
 
 
 def transactions(seed: int, count: int = 60) -> list[Operation]:
-    """What clients of a correct broker see: three producers, aborts, lost answers, two readers and a last look."""
+    """A history with a correct broker: three producers, aborts, lost answers, two readers and a final full read."""
     chance = random.Random(seed)
     logs: dict[Key, list[Read]] = {key: [] for key in KEYS}
     ends = dict.fromkeys(KEYS, 0)
@@ -322,27 +322,27 @@ def test_correct_transactions_are_never_accused(seed: int):
 @pytest.mark.parametrize("seed", range(10))
 def test_a_fault_is_found_in_the_middle_of_what_is_right_otherwise(seed: int):
     history = transactions(seed)
-    place = next(place for place, each in enumerate(history) if len(list(each.reads)) > 2)
-    moved = with_reads(history, place, lambda reads: [*reads, replace(reads[0], offset=9_999)])
+    index = next(index for index, each in enumerate(history) if len(list(each.reads)) > 2)
+    moved = with_reads(history, index, lambda reads: [*reads, replace(reads[0], offset=9_999)])
     assert Anomaly.DUPLICATE in kinds(moved)
     assert Anomaly.POLL_SKIP_INSIDE in kinds(with_reads(history, -1, lambda reads: [reads[0], *reads[2:]]))
     swapped = with_reads(history, -1, lambda reads: [reads[1], reads[0], *reads[2:]])
     assert Anomaly.POLL_BACK_INSIDE in kinds(swapped)
     assert Anomaly.UNSEEN in kinds(without_value(history, lambda each: each.outcome is Outcome.OK))
     assert Anomaly.TORN_TRANSACTION in kinds(without_value(history, lambda each: len(each.steps) > 1))
-    place = next(place for place, each in enumerate(history) if list(each.sends) and each.outcome is Outcome.OK)
-    aborted = [*history[:place], replace(history[place], outcome=Outcome.FAILED), *history[place + 1 :]]
+    index = next(index for index, each in enumerate(history) if list(each.sends) and each.outcome is Outcome.OK)
+    aborted = [*history[:index], replace(history[index], outcome=Outcome.FAILED), *history[index + 1 :]]
     assert Anomaly.ABORTED_READ in kinds(aborted)
 
 
-def with_reads(history: list[Operation], place: int, change: Callable[[list[Read]], list[Read]]) -> list[Operation]:
+def with_reads(history: list[Operation], index: int, change: Callable[[list[Read]], list[Read]]) -> list[Operation]:
     operations = list(history)
-    operations[place] = replace(operations[place], steps=change(list(operations[place].reads)))
+    operations[index] = replace(operations[index], steps=change(list(operations[index].reads)))
     return operations
 
 
 def without_value(history: list[Operation], wanted: Callable[[Operation], bool]) -> list[Operation]:
-    """No reader sees the last record of a transaction that was read, and for which `wanted` is true."""
+    """The history with the last record of one transaction removed from all reads, if it was read and `wanted`."""
     seen = {each.value for operation in history for each in operation.reads}
     gone = next(
         sends[-1].value

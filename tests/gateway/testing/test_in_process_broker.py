@@ -1,4 +1,4 @@
-"""`odradek.broker()` as its users have it: with, async with under Trio and asyncio, restarts, errors."""
+"""`odradek.broker()` in its uses: with, async with under Trio and asyncio, restarts, errors."""
 
 import asyncio  # noqa: TID251 - users have loops of their own
 import subprocess
@@ -91,7 +91,7 @@ def test_a_restart_keeps_port_and_data(tmp_path, as_url):
         assert broker.port == port
         assert send(broker.bootstrap, "kept", b"b") == [1]
         broker.stop()
-        broker.stop()  # once more is no error
+        broker.stop()  # stopping again is no error
         with pytest.raises(RuntimeError, match="does not run"):
             broker.create_topic("t")
         broker.start()
@@ -179,7 +179,7 @@ def test_a_setting_of_another_kind_is_refused_by_name(value):
 
 
 def test_an_import_that_fails_is_raised_where_the_broker_is_started(monkeypatch):
-    """A broken installation, such as a missing library, is named at once."""
+    """A broken installation, such as a missing library, raises an error that names it."""
     monkeypatch.setitem(sys.modules, "odradek.gateway.process", None)
     with pytest.raises(ModuleNotFoundError, match=r"gateway\.process"):
         odradek.broker().start()
@@ -191,12 +191,12 @@ def test_a_directory_in_use_is_raised_where_the_broker_is_started(tmp_path):
         with pytest.raises(StoreLockedError):
             second.start()
         assert send(first.bootstrap, "t", b"x") == [0]
-    with second:  # which may be started once the first has gone
+    with second:  # can be started once the first has stopped
         assert send(second.bootstrap, "t", b"y") == [1]
 
 
 def test_the_environment_of_the_process_is_not_read(monkeypatch):
-    """Tests must not depend on whose machine they run on."""
+    """Tests must not depend on the machine."""
     monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "7")
     monkeypatch.setenv("ODRADEK_NUM_PARTITIONS", "7")
     with odradek.broker() as broker:
@@ -207,7 +207,7 @@ def test_the_environment_of_the_process_is_not_read(monkeypatch):
 
 
 def test_importing_the_package_imports_no_broker():
-    """The pytest plugin comes into every test run of every project that has this installed."""
+    """The pytest plugin is imported by every test run of every project in whose environment it is installed."""
     script = "import sys, odradek.gateway.testing, odradek.pytest_plugin; print(*sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert {"trio", "lmdb", "kafka", "odradek.gateway.process"} & set(modules) == set()
@@ -256,7 +256,7 @@ NOT_FOR_A_FIRST_RECORD = {
 
 @pytest.mark.parametrize("storage", ["memory://", "lmdb"])
 def test_the_first_record_imports_only_what_it_needs(storage, tmp_path):
-    """How soon a test can produce is mostly a matter of how much is imported."""
+    """The time until a test can produce depends mostly on the number of imports."""
     data = PartitionProduceData(index=0, records=build_batch([SimpleRecord(None, b"x")]))
     request = ProduceRequest(acks=-1, topic_data=(TopicProduceData(name="first", partition_data=(data,)),))
     frame = encode_request(request, 9, 1, "test")

@@ -1,4 +1,4 @@
-"""Ports for brokers under test: no two brokers are given the same, whichever processes ask, whether they run or not."""
+"""Ports for brokers under test: no two brokers get the same, in any processes, whether they run or not."""
 
 import socket
 import subprocess
@@ -21,13 +21,13 @@ except OSError:
 
 
 def in_another_process(code: str) -> str:
-    """What it prints; its reservations end with it."""
+    """Runs code in another process and returns its output; its reservations end with the process."""
     return subprocess.check_output([sys.executable, "-c", code], text=True).strip()
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Three ports, out of which alone any are given."""
+    """Three ports, the only ones that are handed out."""
     first = int(in_another_process(IN_A_ROW))
     monkeypatch.setattr(ports, "FIRST_PORT", first)
     monkeypatch.setattr(ports, "LAST_PORT", first + 4)

@@ -1,4 +1,4 @@
-"""The plugin's fixtures (a broker, a topic, a cluster), in a test session of their own, with and without xdist."""
+"""The plugin's fixtures (a broker, a topic, a cluster) in a separate test session, with and without xdist."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_the_fixtures(run):
 
 
 def test_the_fixtures_under_xdist(run, pytester):
-    """Each worker has a broker on a port of its own."""
+    """Each worker has a broker on its own port."""
     run("-n2", how=pytester.runpytest_subprocess).assert_outcomes(passed=5)
 
 
@@ -124,7 +124,7 @@ CLUSTER_TESTS = """
 @pytest.mark.timeout(240)
 def test_a_cluster(run, pytester):
     ini = "odradek_config =\n    num.partitions = 5\n    broker.session.timeout.ms = 3000\n"
-    # kafka-python does not close its sockets to brokers that are down: in a process of its own
+    # in a separate process: kafka-python does not close its sockets to brokers that are down
     run(tests=CLUSTER_TESTS, ini=ini, how=pytester.runpytest_subprocess).assert_outcomes(passed=5)
 
 
