@@ -41,9 +41,7 @@ class Follower(Reads):
 
     @property
     def position(self) -> FetchPosition:
-        """The next fetch position. The offset acknowledges everything below it, so that must be durable before the
-        fetch.
-        """
+        """The next fetch position. Everything below its offset must be durable, since the fetch acknowledges it."""
         state = self.state
         return FetchPosition(state.leader_epoch, state.log_end_offset, state.epochs.latest, state.log_start_offset)
 
@@ -105,7 +103,7 @@ class Follower(Reads):
         return leader_log_start if leader_log_start > self.state.log_end_offset else None
 
     def truncation(self, diverging: EpochEnd) -> TruncationPoint:
-        """Where to truncate, given the leader's largest epoch and its end offset; see `truncation.py`.
+        """Returns where to truncate, given the leader's largest epoch and its end offset; see `truncation.py`.
 
         The caller truncates the store there and passes what remains to `PartitionState.truncated`.
         """

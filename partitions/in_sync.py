@@ -236,9 +236,7 @@ class InSyncReplicas:
         return UNKNOWN_BROKER_EPOCH if own is None else own.epoch
 
     def preferred_replica(self, rack: str, fetch_offset: int) -> int | None:
-        """Returns the follower that a consumer of `rack` should read from, None: the leader; see
-        `fetching/selection.py`.
-        """
+        """Returns the follower for a consumer of `rack` to read from, None: the leader (`fetching/selection.py`)."""
         own = self._brokers(self._broker_id)
         candidates = [
             Candidate(each, standing.rack, remote.log_start_offset, remote.log_end_offset, remote.last_caught_up_ms)

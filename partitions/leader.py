@@ -90,9 +90,7 @@ class Leader(Reads):
         return self._advance()
 
     def advance_at(self, now_ms: int) -> bool:
-        """Recompute after time has passed, or settings or brokers have changed. Returns True if the high watermark
-        moved.
-        """
+        """Recompute after changes of time, settings or brokers. Returns True if the high watermark moved."""
         self.in_sync.now_ms = now_ms
         return self._advance()
 

@@ -9,7 +9,7 @@ from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespo
 
 
 def list_groups(table: GroupTable, request: ListGroupsRequest) -> ListGroupsResponse:
-    """The shard's groups in any of the states, and of any of the types, that the request names; no filter means all."""
+    """Returns the shard's groups with any of the states and types in the request; an empty filter matches all."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = (group.listed() for group in table.each())

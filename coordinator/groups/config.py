@@ -9,7 +9,7 @@ MS_PER_MINUTE = 60_000
 
 @immutable
 class ConsumerGroupConfig:
-    """The broker configs that concern the consumer protocol.
+    """The broker configs for the consumer protocol.
 
     Those with a minimum and a maximum may be set per group (`consumer.session.timeout.ms` and so on).
     """
@@ -31,22 +31,22 @@ class ConsumerGroupConfig:
 
     @property
     def enabled(self) -> bool:
-        """Whether the coordinator serves the consumer protocol at all."""
+        """True if the coordinator serves the consumer protocol."""
         return "consumer" in self.group_coordinator_rebalance_protocols
 
     @property
     def mixes_protocols(self) -> bool:
-        """Whether a consumer group with members accepts members of the classic protocol."""
+        """True if a consumer group with members accepts members of the classic protocol."""
         return self.group_consumer_migration_policy.lower() != "disabled"
 
     @property
     def upgrades(self) -> bool:
-        """Whether a classic group with members may become a consumer group."""
+        """True if a classic group with members may become a consumer group."""
         return self.group_consumer_migration_policy.lower() in {"upgrade", "bidirectional"}
 
     @property
     def downgrades(self) -> bool:
-        """Whether a consumer group with members may become a classic group."""
+        """True if a consumer group with members may become a classic group."""
         return self.group_consumer_migration_policy.lower() in {"downgrade", "bidirectional"}
 
 

@@ -1,4 +1,4 @@
-"""What the operations of a group shard are given about a client, and what they add their decisions to."""
+"""The input of a group shard's operations about a client, and the collected decisions."""
 
 from collections.abc import Iterable
 from dataclasses import field
@@ -23,7 +23,7 @@ class ClientInfo:
 
 @mutable
 class Decision:
-    """What an operation at `now_ms` has decided so far. With a `producer` it is in that one's transaction.
+    """The decisions of an operation at `now_ms` so far; with a `producer` they are in its transaction.
 
     `batch` is as in `Outcome`.
     """
@@ -52,5 +52,5 @@ class Decision:
         self.replies.append(Reply(token, value))
 
     def outcome(self) -> Outcome:
-        """The decision as the runtime takes it."""
+        """Returns the decisions for the runtime."""
         return Outcome(self.records, self.replies, self.producer, self.batch)

@@ -14,8 +14,8 @@ from odradek.coordinator.timers import Timer
 def on_time(table: GroupTable, decision: Decision) -> None:
     """Handle all timers that are due, the earliest first.
 
-    A group whose record is decided but not replayed yet gets no further decision: its other timers are set again for
-    the same time, so that the next call, which is due at once, handles them.
+    A group with a record that is decided but not replayed yet gets no further decision: its other timers are set again
+    for the same time, so that the next call, which is due at once, handles them.
     """
     decided: set[str] = set()
     later: list[Timer] = []

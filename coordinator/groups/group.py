@@ -1,8 +1,8 @@
-"""The interface of a group of any protocol: what committed offsets and administration need to know about it.
+"""The interface of a group of any protocol, for committed offsets and administration.
 
-Classic and consumer groups implement it, so that the modules about offsets, ListGroups and DeleteGroups make no
-difference between protocols. It follows Kafka's `Group` (`org.apache.kafka.coordinator.group.Group`). No method changes
-what records describe.
+Classic and consumer groups implement it, so that the modules for offsets, ListGroups and DeleteGroups do not
+distinguish protocols. It follows Kafka's `Group` (`org.apache.kafka.coordinator.group.Group`). No method changes state
+that records describe.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from odradek.wire.messages.list_groups import ListedGroup
 from odradek.wire.stored.group_records import OffsetCommitValue
 
 UnusedSince = Callable[[OffsetCommitValue], int]
-"""From which time, in milliseconds, an offset has been unused; its retention counts from then."""
+"""Returns the time, in milliseconds, since which an offset has been unused; its retention counts from then."""
 
 
 class CommittedPartition(Protocol):
@@ -33,7 +33,7 @@ class CommittedTopic(Protocol):
 
     @property
     def topic_id(self) -> UUID:
-        """The topic's id, as the handler found it; zero when it is unknown."""
+        """The topic's id, as looked up by the handler; zero when it is unknown."""
         ...
 
     @property
@@ -43,11 +43,11 @@ class CommittedTopic(Protocol):
 
 
 class CommitRequest(Protocol):
-    """What OffsetCommit and TxnOffsetCommit have in common."""
+    """The common fields of OffsetCommit and TxnOffsetCommit."""
 
     @property
     def member_id(self) -> str:
-        """The member that commits; empty when the request names none."""
+        """The member that commits; empty if the request has none."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class CommitRequest(Protocol):
 
 
 class Group(Protocol):
-    """One group of any protocol. The checks answer ErrorCode.NONE, or the error to reply with; they raise nothing."""
+    """One group of any protocol. The checks return ErrorCode.NONE, or the error of the reply; they raise nothing."""
 
     @property
     def group_id(self) -> str:
@@ -75,19 +75,19 @@ class Group(Protocol):
         ...
 
     def check_offset_commit(self, request: CommitRequest, api_version: int) -> ErrorCode:
-        """Whether an OffsetCommit of this version is allowed; an error applies to all of its partitions."""
+        """Check whether an OffsetCommit of this version is allowed; an error applies to all of its partitions."""
         ...
 
     def check_txn_offset_commit(self, request: CommitRequest) -> ErrorCode:
-        """Whether a TxnOffsetCommit is allowed; an error applies to all of its partitions."""
+        """Check whether a TxnOffsetCommit is allowed; an error applies to all of its partitions."""
         ...
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether an OffsetFetch is allowed. Without a member id and with epoch -1 it is an administrator's."""
+        """Check whether an OffsetFetch is allowed. Without a member id and with epoch -1 it is an administrator's."""
         ...
 
     def check_offset_delete(self) -> ErrorCode:
-        """Whether offsets may be deleted, of topics that `is_subscribed_to` denies."""
+        """Check whether offsets of topics may be deleted for which `is_subscribed_to` is False."""
         ...
 
     def on_offset_commit(self, member_id: str, timers: Timers, now_ms: int) -> None:
@@ -95,29 +95,29 @@ class Group(Protocol):
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads `topic`, or may read it, as far as the coordinator can tell."""
+        """True if a member reads `topic`, or may read it, as far as the coordinator knows."""
         ...
 
     def unused_since(self, topic: str) -> UnusedSince | None:
-        """The time from which retention of the group's offsets in `topic` counts; None while in use (KIP-211)."""
+        """Returns from when the retention of the group's offsets in `topic` counts; None while in use (KIP-211)."""
         ...
 
     def is_empty(self) -> bool:
-        """Whether the group has no members, so that it may be deleted."""
+        """True if the group has no members, so that it may be deleted."""
         ...
 
     def may_expire(self) -> bool:
-        """Whether the group may be removed once it has no offsets: empty, and no member is about to join."""
+        """True if the group may be removed once it has no offsets: empty, and no member is about to join."""
         ...
 
     def tombstones(self) -> Sequence[ShardRecord]:
-        """The records that remove the group, without its offsets, in Kafka's order."""
+        """Returns the records that remove the group, without its offsets, in Kafka's order."""
         ...
 
     def listed(self) -> ListedGroup:
-        """The group as ListGroups shows it."""
+        """Returns the group's entry for ListGroups."""
         ...
 
 
 GroupLookup = Callable[[str], Group | None]
-"""Finds the group of any protocol that has an id; None when there is none."""
+"""Returns the group of any protocol with an id; None when there is none."""

@@ -1,4 +1,4 @@
-"""Routes a record to the part of the shard that it describes: the only place where durable state changes."""
+"""Routes a record to the part of the shard that it belongs to: the only code that changes durable state."""
 
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.classic.group import ClassicGroup
@@ -11,16 +11,16 @@ from odradek.coordinator.groups.table import GroupTable
 
 
 def replay(table: GroupTable, record: ShardRecord, now_ms: int) -> None:
-    """Apply one record; kinds of records that this coordinator does not know change nothing.
+    """Apply one record; unknown kinds of records are ignored.
 
     Raises:
-        odradek.wire.errors.ProtocolError: the bytes are not what their record type says.
+        odradek.wire.errors.ProtocolError: the bytes do not match their record type.
     """
     offset_key = decode_offset_key(record.key)
     if offset_key is not None:
         replay_offset(table.offsets.store, offset_key, record)
         if record.value is not None and table.find(offset_key[0]) is None:
-            # A consumer that assigns its partitions itself is no member; its group has no record of its own.
+            # A consumer that assigns its partitions itself is not a member; its group has no record of its own.
             table.classic.groups[offset_key[0]] = ClassicGroup(offset_key[0], now_ms)
         return
     group_id = decode_classic_key(record.key)

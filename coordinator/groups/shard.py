@@ -1,9 +1,9 @@
 """The group coordinator of one partition of `__consumer_offsets`.
 
-Operations take what the handler read and return an `Outcome`; the runtime replays its records, writes them and releases
-the replies (see `coordinator.contract`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests
-that may name groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8, ListGroups) are split
-by the handler, which joins the answers.
+Operations take the decoded requests and return an `Outcome`; the runtime replays its records, writes them and sends the
+replies (see `coordinator.contract`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests that
+may concern groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8 on, ListGroups) are split
+by the handler, which joins the replies.
 """
 
 from collections.abc import Callable, Collection
@@ -49,7 +49,7 @@ _ALIVE = HeartbeatResponse()
 class GroupShard:
     """Classic groups, consumer groups and committed offsets; implements `odradek.coordinator.contract.Shard`.
 
-    Every operation answers errors in its reply and raises nothing for what a client may send.
+    Every operation returns errors in its reply and raises nothing for input of a client.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class GroupShard:
         image: Callable[[], MetadataImage] = lambda: NO_METADATA,
         resolver: RegexResolver = AT_ONCE,
     ) -> None:
-        """`image` gives the newest published metadata: topics, and settings of groups. `resolver` matches topics."""
+        """`image` returns the newest published metadata: topics, and settings of groups. `resolver` matches topics."""
         self.table = GroupTable(config, image, GroupConversion, resolver)
 
     def configure(self, config: GroupConfig) -> None:
         """Apply changed settings."""
         self.table.configure(config)
 
-    # What the runtime calls
+    # Called by the runtime
 
     def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
         """Apply one record of the log."""
@@ -76,7 +76,7 @@ class GroupShard:
         self.table.offsets.store.end_transaction(producer_id, committed)
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """Start all sessions; rebalance groups above a limit that was lowered since."""
+        """Start all sessions; rebalance groups above a limit that has been lowered."""
         table, decision = self.table, Decision(now_ms)
         schedule_retention(table.offsets, now_ms)
         start_timers(table.consumer, now_ms)
@@ -84,7 +84,7 @@ class GroupShard:
         return decision.outcome()
 
     def next_deadline_ms(self) -> int | None:
-        """When the first session, rebalance phase or retention check ends."""
+        """Returns when the first session, rebalance phase or retention check ends."""
         return self.table.timers.next_deadline_ms()
 
     def on_time(self, now_ms: int) -> Outcome:
@@ -99,7 +99,7 @@ class GroupShard:
     # Membership
 
     def join_group(self, request: JoinGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with JoinGroupResponse, usually in a later outcome, when the join phase ends."""
+        """Reply with JoinGroupResponse, usually in a later outcome, when the join phase ends."""
         decision = Decision(now_ms)
         joiner = Joiner.of(request, client, token)
         consumer_group = self.table.consumer.groups.get(joiner.group_id)
@@ -110,7 +110,7 @@ class GroupShard:
         return decision.outcome()
 
     def sync_group(self, request: SyncGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with SyncGroupResponse, in a later outcome if the leader has not sent the assignments yet."""
+        """Reply with SyncGroupResponse, in a later outcome if the leader has not sent the assignments yet."""
         decision = Decision(now_ms)
         consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
@@ -120,7 +120,7 @@ class GroupShard:
         return decision.outcome()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> HeartbeatResponse:
-        """Extend a member's session. Returns the answer, since there is no record to commit first."""
+        """Extend a member's session. Returns the response directly, since there is no record to commit first."""
         consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
             error = classic_members.heartbeat(self.table, consumer_group, request, now_ms)
@@ -129,7 +129,7 @@ class GroupShard:
         return _ALIVE if error is ErrorCode.NONE else HeartbeatResponse(error_code=error)
 
     def leave_group(self, request: LeaveGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with LeaveGroupResponse."""
+        """Reply with LeaveGroupResponse."""
         decision = Decision(now_ms)
         consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
@@ -141,7 +141,7 @@ class GroupShard:
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, token: Token, now_ms: int
     ) -> Outcome:
-        """Answer with ConsumerGroupHeartbeatResponse."""
+        """Reply with ConsumerGroupHeartbeatResponse."""
         decision = Decision(now_ms)
         consumer_group_heartbeat(self.table.consumer, request, client, token, decision)
         return decision.outcome()
@@ -156,7 +156,7 @@ class GroupShard:
         now_ms: int,
         prepared: Prepared | None = None,
     ) -> Outcome:
-        """Answer with OffsetCommitResponse. A topic's id, where the handler knows it, is stored with the offset.
+        """Reply with OffsetCommitResponse. A topic's id, if the handler knows it, is stored with the offset.
 
         `prepared` is the result of `prepare` for this request, if it was called.
         """
@@ -173,7 +173,7 @@ class GroupShard:
         now_ms: int,
         prepared: Prepared | None = None,
     ) -> Outcome:
-        """Answer with TxnOffsetCommitResponse. The offsets become current when the producer's transaction commits.
+        """Reply with TxnOffsetCommitResponse. The offsets become current when the producer's transaction commits.
 
         The caller has verified that the transaction is open here, in the producer's epoch. `prepared` is the result of
         `prepare` for this request, if it was called.
@@ -184,20 +184,20 @@ class GroupShard:
         return decision.outcome()
 
     def offset_fetch(self, request: OffsetFetchRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with OffsetFetchResponse; all groups must be this shard's (always so below version 8)."""
+        """Reply with OffsetFetchResponse; all groups must be this shard's (always so below version 8)."""
         response = fetch.offset_fetch(self.table.offsets, self.table.find, request, client.api_version)
         return Outcome((), (Reply(token, response),))
 
     def offset_fetch_group(
         self, request: OffsetFetchRequestGroup, require_stable: bool, token: Token, now_ms: int
     ) -> Outcome:
-        """Answer with OffsetFetchResponseGroup: one group's piece of a request of version 8 or later."""
+        """Reply with OffsetFetchResponseGroup: one group's part of a request of version 8 or later."""
         group = self.table.find(request.group_id)
         response = fetch.offset_fetch_group(self.table.offsets, group, request, require_stable)
         return Outcome((), (Reply(token, response),))
 
     def offset_delete(self, request: OffsetDeleteRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with OffsetDeleteResponse."""
+        """Reply with OffsetDeleteResponse."""
         decision = Decision(now_ms)
         delete.offset_delete(self.table.offsets, self.table.find(request.group_id), request, token, decision)
         return decision.outcome()
@@ -212,7 +212,7 @@ class GroupShard:
     # Administration
 
     def describe_group(self, group_id: str, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with DescribedGroup; the handler adds the authorised operations."""
+        """Reply with DescribedGroup; the handler adds the authorised operations."""
         group = self.table.classic.groups.get(group_id)
         if group is not None:
             described = describe_group(group)
@@ -222,15 +222,15 @@ class GroupShard:
         return Outcome((), (Reply(token, described),))
 
     def describe_consumer_group(self, group_id: str, token: Token, now_ms: int) -> Outcome:
-        """Answer with ConsumerGroupDescribe's DescribedGroup; the handler adds the authorised operations."""
+        """Reply with ConsumerGroupDescribe's DescribedGroup; the handler adds the authorised operations."""
         return Outcome((), (Reply(token, describe_consumer_group(self.table.consumer, group_id)),))
 
     def list_groups(self, request: ListGroupsRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with ListGroupsResponse of this shard's groups."""
+        """Reply with ListGroupsResponse of this shard's groups."""
         return Outcome((), (Reply(token, administration.list_groups(self.table, request)),))
 
     def delete_group(self, group_id: str, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
-        """Answer with DeletableGroupResult."""
+        """Reply with DeletableGroupResult."""
         decision = Decision(now_ms)
         decision.reply(token, administration.delete_group(self.table, group_id, decision))
         return decision.outcome()

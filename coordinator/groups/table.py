@@ -16,8 +16,8 @@ from odradek.coordinator.timers import Timers
 class GroupTable:
     """The groups and offsets of one partition of `__consumer_offsets`, and their timers.
 
-    `image` gives the newest published metadata. A group id belongs to at most one group: after replay of an operation's
-    records it is in one of the tables or in none.
+    `image` returns the newest published metadata. A group id belongs to at most one group: after replay of an
+    operation's records it is in one of the tables or in none.
     """
 
     __slots__ = ("classic", "config", "consumer", "offsets", "timers")
@@ -41,10 +41,10 @@ class GroupTable:
         self.consumer.config = config.consumer
 
     def find(self, group_id: str) -> Group | None:
-        """The group of any protocol that has this id."""
+        """Returns the group of any protocol with this id."""
         return self.classic.groups.get(group_id) or self.consumer.groups.get(group_id)
 
     def each(self) -> Iterator[Group]:
-        """Every group of any protocol, first the classic ones."""
+        """Yield every group of any protocol, first the classic ones."""
         yield from self.classic.groups.values()
         yield from self.consumer.groups.values()

@@ -131,9 +131,7 @@ class Quorum:
 
     @property
     def _may_lead(self) -> bool:
-        """True if this node may become leader. A voter may until its removal is committed: only its log may be
-        complete.
-        """
+        """True if it may become leader. A voter may until its removal is committed: only its log may be complete."""
         named = self._log.voters
         if self.is_voter or named is None:
             return self.is_voter
@@ -146,9 +144,7 @@ class Quorum:
 
     @property
     def voters_in_log(self) -> VotersAt | None:
-        """The latest voter set in the log; None if there is none, and the configured one is in force (`kraft.version`
-        0).
-        """
+        """The latest voter set in the log; None if there is none (`kraft.version` 0)."""
         return self._log.voters
 
     def key_of(self, node: int) -> ReplicaKey:
@@ -487,10 +483,7 @@ class Quorum:
         self._open_ballot(now_ms)
 
     def _open_ballot(self, now_ms: int) -> None:
-        """Start a ballot.
-
-        If its own vote decides it, the node is elected once that vote is durable, or at once if none is stored.
-        """
+        """Start a ballot. If its own vote decides: elected once that vote is durable, or at once if none is stored."""
         ballot = self._ballot = Ballot(self.voters, self.me.id)
         if ballot.is_won and self.is_sole_voter:
             self._elected(ballot.granting, now_ms)
@@ -581,9 +574,7 @@ class Quorum:
         return self._fetches()
 
     def _fetches(self) -> Iterable[tuple[int, Request]]:
-        """Returns the next Fetch: to the leader; if unknown, to another voter or bootstrap server, which names the
-        leader.
-        """
+        """Returns the next Fetch: to the leader, or if unknown to another voter or bootstrap server to find it."""
         log, download = self._log, self._download
         if download is not None:
             part = FetchSnapshot(self.epoch, self.me, download.snapshot, download.position)

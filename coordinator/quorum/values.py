@@ -156,9 +156,7 @@ Request = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
 
 @immutable
 class EpochAnswer:
-    """The response to BeginEpoch and EndEpoch, and the fields of every response: the responding node's epoch and
-    leader.
-    """
+    """The response to BeginEpoch and EndEpoch. All responses have the responding node's epoch and its leader."""
 
     error: ErrorCode
     epoch: int

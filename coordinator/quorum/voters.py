@@ -69,8 +69,9 @@ class VoterSet:
 
 
 class VotersAt(NamedTuple):
-    """A voter set and the offset of its record, NOT_IN_LOG for a quorum's initial set. `before` is the preceding set in
-    the log, if known.
+    """A voter set and the offset of its record, NOT_IN_LOG for a quorum's initial set.
+
+    `before` is the preceding set in the log, None if unknown.
     """
 
     offset: int

@@ -56,9 +56,7 @@ class OffsetMap:
         return int.from_bytes(self._table[position + _HASH_BYTES : position + SLOT_BYTES], "big") - 1
 
     def _find(self, key: bytes) -> tuple[bytes, int, bool]:
-        """Returns the key's hash, the position of its slot (or of the free slot for it), and whether the key is
-        present.
-        """
+        """Returns the key's hash, the position of its slot (or a free slot), and whether the key is present."""
         digest = blake2b(key, digest_size=_HASH_BYTES).digest()
         table, slots = self._table, self._slots
         slot = int.from_bytes(digest[:8], "big") % slots

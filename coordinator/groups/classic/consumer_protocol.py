@@ -1,7 +1,7 @@
-"""Reads the topics that a consumer subscribes to from its JoinGroup metadata.
+"""Decodes the topics that a consumer subscribes to from its JoinGroup metadata.
 
-Otherwise the coordinator treats that metadata as opaque. It needs the topics so as not to delete or expire offsets that
-are in use. Only the version 0 prefix is read; every later version of Kafka's ConsumerProtocolSubscription begins
+Otherwise the coordinator treats that metadata as opaque. It needs the topics in order not to delete or expire offsets
+that are in use. Only the version 0 prefix is read; every later version of Kafka's ConsumerProtocolSubscription begins
 with it.
 """
 
@@ -16,7 +16,7 @@ class MalformedSubscription(ValueError):  # noqa: N818 - named by condition
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:
-    """The topics named in a serialised subscription.
+    """Returns the topics in a serialised subscription.
 
     Raises:
         MalformedSubscription: the metadata ends too early, or a topic is not UTF-8.

@@ -6,11 +6,11 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
 NOT_FOUND_VERSION = 6
-"""From this version an unknown group is an error (KIP-1043); before, it is described as Dead."""
+"""From this version on an unknown group is an error (KIP-1043); before, it is described as Dead."""
 
 
 def describe_group(group: ClassicGroup) -> DescribedGroup:
-    """One group as tools show it. The members' metadata and the protocol are shown only of a stable group."""
+    """Returns the description of a group. The members' metadata and the protocol are included only if it is Stable."""
     protocol = group.protocol if group.state is GroupState.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,
@@ -22,7 +22,7 @@ def describe_group(group: ClassicGroup) -> DescribedGroup:
 
 
 def describe_unknown(group_id: str, api_version: int, *, other_protocol: bool) -> DescribedGroup:
-    """The answer where no classic group has the id; `other_protocol` when a group of another protocol has it."""
+    """Returns the description for an id without a classic group; `other_protocol` if a group of another one has it."""
     dead = GroupState.DEAD.value
     if api_version < NOT_FOUND_VERSION:
         return DescribedGroup(group_id=group_id, group_state=dead)

@@ -1,4 +1,4 @@
-"""The timers of classic groups: sessions end, join and sync phases end."""
+"""The timers of classic groups: sessions, join phases and sync phases."""
 
 from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.classic.rebalance import (
@@ -18,7 +18,7 @@ from odradek.coordinator.timers import Timer
 
 
 def start_sessions(table: ClassicTable, decision: Decision) -> None:
-    """Called once after loading: every session begins anew; groups above a limit lowered since are rebalanced."""
+    """Called once after loading: restart every session, and rebalance groups above a limit that has been lowered."""
     for group in table.groups.values():
         for member in group.members.values():
             keep_alive(table, member, decision.now_ms)
@@ -47,7 +47,7 @@ def _expire_session(table: ClassicTable, group: ClassicGroup, member_id: str, de
         return
     awaits_reply = member_id in group.joining or member_id in group.syncing
     if awaits_reply and not member.is_new:
-        # A member cannot heartbeat while its request waits; its session begins anew when that is answered.
+        # A member cannot heartbeat while its request is held; its session restarts when that is answered.
         return
     remove_member(table, group, member_id, decision)
     if group.state is GroupState.PREPARING_REBALANCE:

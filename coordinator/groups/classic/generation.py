@@ -9,7 +9,7 @@ from odradek.wire.stored.group_records import GroupMetadataValue, MemberMetadata
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes], since_ms: int) -> ShardRecord:
-    """The whole current generation, with each member's assignment by member id; `since_ms` is when it began."""
+    """Returns the record of the current generation, with each member's assignment by member id, begun at `since_ms`."""
     members = tuple(_member(member, group.protocol, assignments) for member in group.members.values())
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -23,13 +23,13 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes], since_ms
 
 
 def new_group_record(group: ClassicGroup) -> ShardRecord:
-    """The record of a new group, before its first generation."""
+    """Returns the record of a new group, before its first generation."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_since_ms)
     return group_value_record(group.group_id, value)
 
 
 def assignments_of(group: ClassicGroup) -> dict[str, bytes]:
-    """Member id to the assignment in the current generation."""
+    """Returns the assignments in the current generation by member id."""
     return {member_id: member.assignment for member_id, member in group.members.items()}
 
 

@@ -1,7 +1,7 @@
 """One classic group: its last durable generation and the soft working copy of the next one.
 
-`stored` is what the log says and changes only in replay. All other attributes are the working copy: equal to `stored`
-while the group is Stable or Empty, ahead of it during a rebalance, and lost in a restart (see `states`).
+`stored` is the state in the log and changes only in replay. All other attributes are the working copy: equal to
+`stored` while the group is Stable or Empty, ahead of it during a rebalance, and lost in a restart (see `states`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class JoinWaiter(NamedTuple):
-    """A JoinGroup whose reply is held until the join phase ends. A refusal depends on the version of the request."""
+    """A JoinGroup whose reply is held until the join phase ends. The version determines the form of a refusal."""
 
     token: Token
     api_version: int
@@ -36,7 +36,7 @@ class JoinWaiter(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One member. `session` is the timer of its session; `is_new` holds until its first join phase ends."""
+    """One member. `session` is its session timer; `is_new` is True until its first join phase ends."""
 
     member_id: str
     group_instance_id: str | None
@@ -50,7 +50,7 @@ class Member:
     is_new: bool = False
 
     def metadata(self, protocol: str | None) -> bytes:
-        """The member's metadata for `protocol`, empty when it does not support it."""
+        """Returns the member's metadata for `protocol`, empty if it does not support it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
@@ -58,7 +58,7 @@ class Member:
 
 
 class ClassicGroup:
-    """The state of one group; `rebalance`, `join`, `sync` and `leave` decide what happens to it.
+    """The state of one group; `rebalance`, `join`, `sync` and `leave` change it.
 
     Dictionaries keep the order of arrival, so that the same requests result in the same leader and the same records.
     """
@@ -99,17 +99,17 @@ class ClassicGroup:
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        """Group instance id to member id (KIP-345)."""
+        """The member id by group instance id (KIP-345)."""
         self.pending: dict[str, Timer] = {}
-        """Member ids returned with MEMBER_ID_REQUIRED with which no member has joined yet (KIP-394)."""
+        """Member ids returned with MEMBER_ID_REQUIRED, with which no member has joined yet (KIP-394)."""
         self.joining: dict[str, JoinWaiter] = {}
         self.syncing: dict[str, Token] = {}
         self.unsynced: dict[str, None] = {}
         """Members that have not sent SyncGroup in this generation."""
         self.supporters: dict[str, int] = {}
-        """Protocol name to the number of members that support it."""
+        """The number of members that support a protocol, by its name."""
         self.subscribed_topics: frozenset[str] | None = None
-        """Topics that any member subscribes to; None when unknown, as with other protocol types than the consumer's."""
+        """Topics that any member subscribes to; None if unknown, as with protocol types other than the consumer's."""
         self.join_timer = Timer(ClassicTimer.JOIN, group_id)
         self.sync_timer = Timer(ClassicTimer.SYNC, group_id)
         self.initial_rebalance = False
@@ -126,15 +126,15 @@ class ClassicGroup:
         self.state_since_ms = now_ms
 
     def can_rebalance(self) -> bool:
-        """Whether a new rebalance can begin now."""
+        """True if a new rebalance can begin now."""
         return self.state in REBALANCEABLE
 
     def is_consumer_group(self) -> bool:
-        """Whether the protocol type is that of Kafka's consumers."""
+        """True if the protocol type is that of Kafka's consumers."""
         return self.protocol_type == PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to `topic`; unknown subscriptions of consumers count as all topics."""
+        """True if a member subscribes to `topic`; unknown subscriptions of consumers count as all topics."""
         if self.subscribed_topics is None:
             return self.is_consumer_group()
         return topic in self.subscribed_topics
@@ -142,7 +142,7 @@ class ClassicGroup:
     # Members
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """NONE if this is a member of the group, else UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID (KIP-345)."""
+        """Returns NONE for a member of the group, else UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID (KIP-345)."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is None:
@@ -161,7 +161,7 @@ class ClassicGroup:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, if it is one, and its held requests; the oldest member left becomes leader in its place."""
+        """Remove a member, if it is one, and its held requests. After the leader, the oldest member becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member.protocols, -1)
@@ -192,15 +192,15 @@ class ClassicGroup:
         self._count_protocols(protocols, 1)
 
     def has_all_joined(self) -> bool:
-        """Whether all members, and all members with a pending id, have joined."""
+        """True if all members, and all members with a pending id, have joined."""
         return len(self.members) == len(self.joining) and not self.pending
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance time-out of a member, in milliseconds; 0 without members."""
+        """Returns the longest rebalance time-out of the members, in milliseconds; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else make the first member that has joined leader; False when none has."""
+        """Keep the leader if it has joined, else elect the first member that has joined; returns False if none has."""
         if self.leader in self.joining:
             return True
         joined = next((member_id for member_id in self.members if member_id in self.joining), None)
@@ -212,7 +212,7 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may join: all members must support at least one of them."""
+        """True if a member with these protocols may join: all members must support at least one of them."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         member_count = len(self.members)
@@ -221,7 +221,7 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes among those that all members support; on a tie the leader's preference."""
+        """Returns the protocol with the most votes of those that all members support; in a tie, the leader's choice."""
         assert self.leader is not None, f"{self.group_id} has no leader"
         member_count = len(self.members)
         votes = {name: 0 for name, _ in self.members[self.leader].protocols if self.supporters[name] == member_count}
@@ -243,18 +243,19 @@ class ClassicGroup:
     # Offsets and administration, see `groups.group.Group`
 
     def check_offset_commit(self, request: CommitRequest, api_version: int) -> ErrorCode:
-        """Whether an OffsetCommit is allowed: of a member in its current generation, or of anyone while it is empty."""
+        """Check an OffsetCommit: allowed for a member in its generation, and for any client if the group is empty."""
         generation = request.generation_id_or_member_epoch
         if generation < 0 and self.is_empty():
             return ErrorCode.NONE  # an administrator, or a consumer that assigns its partitions itself
         error = self._check_generation(request)
         if not error and self.state is GroupState.COMPLETING_REBALANCE:
-            # The member knows the new generation but not yet its partitions, so it cannot know what it commits.
+            # The member has the new generation but not yet its partitions, so it cannot know which offsets it may
+            # commit.
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
     def check_txn_offset_commit(self, request: CommitRequest) -> ErrorCode:
-        """Whether a TxnOffsetCommit is allowed. Before version 3 it names no member; the producer's epoch fences it.
+        """Check a TxnOffsetCommit. Before version 3 the request has no member id; the producer's epoch fences it.
 
         Unlike OffsetCommit it is allowed while members wait for their assignment.
         """
@@ -271,11 +272,11 @@ class ClassicGroup:
         return error
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Always allowed: OffsetFetch names no member of a classic group."""
+        """Always allowed: the OffsetFetch for a classic group has no member id."""
         return ErrorCode.NONE
 
     def check_offset_delete(self) -> ErrorCode:
-        """Allowed while the group is empty, or where the subscriptions of its members are known."""
+        """Allowed while the group is empty, or if the subscriptions of its members are known."""
         return ErrorCode.NONE if self.is_empty() or self.is_consumer_group() else ErrorCode.NON_EMPTY_GROUP
 
     def on_offset_commit(self, member_id: str, timers: Timers, now_ms: int) -> None:
@@ -285,11 +286,10 @@ class ClassicGroup:
             timers.set(member.session, now_ms + member.session_timeout_ms)
 
     def unused_since(self, topic: str) -> UnusedSince | None:
-        """How the retention of offsets in `topic` counts; None while they are in use.
+        """Returns the function for the start of the retention of offsets in `topic`; None while they are in use.
 
         Without a protocol type (a consumer that assigns its partitions itself): from the commit. While the group is
-        empty: from when it became empty. In a stable group of consumers, where no member reads the topic: from the
-        commit.
+        empty: from when it became empty. In a stable group of consumers, if no member reads the topic: from the commit.
         """
         if self.protocol_type is None:
             return _commit_time
@@ -301,19 +301,19 @@ class ClassicGroup:
         return None
 
     def is_empty(self) -> bool:
-        """Whether the group is in the state Empty."""
+        """True if the group is in the state Empty."""
         return self.state is GroupState.EMPTY
 
     def may_expire(self) -> bool:
-        """Whether the group is empty and no member id has been given out with which a member is about to join."""
+        """True if the group is empty and no client has a new member id with which it may still join."""
         return self.is_empty() and not self.pending
 
     def tombstones(self) -> Sequence[ShardRecord]:
-        """The record that removes the group."""
+        """Returns the record that removes the group."""
         return (group_tombstone(self.group_id),)
 
     def listed(self) -> ListedGroup:
-        """The group as ListGroups shows it."""
+        """Returns the group's entry for ListGroups."""
         return ListedGroup(
             group_id=self.group_id,
             protocol_type=self.protocol_type or "",

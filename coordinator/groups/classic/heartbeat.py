@@ -8,7 +8,7 @@ from odradek.wire.messages.heartbeat import HeartbeatRequest
 
 
 def heartbeat(table: ClassicTable, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-    """Extend the member's session. With REBALANCE_IN_PROGRESS it has to join again."""
+    """Extend the member's session. REBALANCE_IN_PROGRESS makes it join again."""
     group = table.groups.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID

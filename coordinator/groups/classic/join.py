@@ -27,16 +27,16 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group import JoinGroupRequest
 
 MEMBER_ID_REQUIRED_VERSION = 4
-"""From this version a dynamic member first gets an id and joins with it (KIP-394)."""
+"""From this version on a dynamic member first gets an id and joins with it (KIP-394)."""
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a new member's JoinGroup may wait: it cannot heartbeat yet. Kafka has no setting for it either."""
+"""How long a new member's JoinGroup may wait, since it cannot heartbeat yet. Kafka has no setting for it either."""
 
 MEMBER_ID_NAME_MAX = 1000
-"""How many characters of a client id or an instance id begin a member id: it must fit into a Kafka string."""
+"""A member id begins with at most so many characters of a client or instance id, to fit into a Kafka string."""
 
 SKIP_ASSIGNMENT_VERSION = 9
-"""From this version a reply can tell the leader to skip the assignment (KIP-814)."""
+"""From this version on a reply can make the leader skip the assignment (KIP-814)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Joiner:
 
     @staticmethod
     def of(request: JoinGroupRequest, client: ClientInfo, token: Token) -> "Joiner":
-        """Read a request; version 0 has no rebalance time-out and uses the session time-out (KIP-62)."""
+        """Convert a request; version 0 has no rebalance time-out and uses the session time-out (KIP-62)."""
         by_session = client.api_version == 0
         name = client.client_id if request.group_instance_id is None else request.group_instance_id
         return Joiner(
@@ -94,7 +94,7 @@ def join_group(table: ClassicTable, joiner: Joiner, decision: Decision) -> None:
 
 
 def check_limits(config: GroupConfig, joiner: Joiner) -> ErrorCode:
-    """NONE if the request is valid for any group: it has a group id, and its session time-out is within bounds."""
+    """Returns NONE if the request has a group id, and its session time-out is within bounds."""
     if not joiner.group_id:
         return ErrorCode.INVALID_GROUP_ID
     allowed = config.group_min_session_timeout_ms <= joiner.session_timeout_ms <= config.group_max_session_timeout_ms
@@ -121,9 +121,9 @@ def _join(table: ClassicTable, group: ClassicGroup, joiner: Joiner, decision: De
 
 
 def _has_room(group: ClassicGroup, member_id: str, limit: int) -> bool:
-    """Whether the group may have this member. During the join phase only members that have joined count.
+    """True if the group may have this member. During the join phase only members that have joined count.
 
-    So a group above a limit that was lowered loses the members that rejoin last.
+    So a group above a lowered limit loses the members that rejoin last.
     """
     if group.state is GroupState.EMPTY:
         return True
@@ -161,8 +161,8 @@ def _keep_generation(
 ) -> None:
     """Keep the generation for a static member that rejoins with the same subscription: only its new id is written.
 
-    A rejoining leader must not compute a new assignment. From version 9 the reply has `skip_assignment` (KIP-814);
-    before, the reply names the leader's old member id, so that the member takes itself for a follower.
+    A rejoining leader must not compute a new assignment. From version 9 on the reply has `skip_assignment` (KIP-814);
+    before, the reply contains the leader's old member id, so that the member acts as a follower.
     """
     decision.record(group_record(group, assignments_of(group), group.state_since_ms))
     if joiner.waiter.api_version >= SKIP_ASSIGNMENT_VERSION:
@@ -202,7 +202,7 @@ def _add_member(table: ClassicTable, group: ClassicGroup, joiner: Joiner, member
 def _join_known(table: ClassicTable, group: ClassicGroup, joiner: Joiner, decision: Decision) -> None:
     if joiner.member_id in group.pending:
         if joiner.group_instance_id is not None:
-            # Static members never get a pending id, so this is an error of the client; Kafka answers the same.
+            # Static members never get a pending id, so this is an error of the client; Kafka returns the same.
             refuse_join(decision, joiner.waiter, ErrorCode.UNKNOWN_SERVER_ERROR, "")
             return
         remove_pending(table, group, joiner.member_id)
@@ -224,7 +224,7 @@ def _join_known(table: ClassicTable, group: ClassicGroup, joiner: Joiner, decisi
 
 
 def _must_rebalance(group: ClassicGroup, member: Member, joiner: Joiner) -> bool:
-    """Whether a rejoin begins or joins a rebalance; otherwise it repeats a request whose reply was lost.
+    """True if a rejoin starts or joins a rebalance; otherwise it repeats a request whose reply was lost.
 
     The leader of a stable group rejoins to trigger a new assignment after the partitions of topics have changed.
     """

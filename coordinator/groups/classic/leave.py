@@ -17,7 +17,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 BATCH_VERSION = 3
-"""From this version a request names several members and each gets its own error."""
+"""From this version on a request contains several members, and each gets its own error."""
 
 
 def leave_group(
@@ -33,14 +33,14 @@ def leave_group(
 
 
 def members_named(request: LeaveGroupRequest, api_version: int) -> tuple[MemberIdentity, ...]:
-    """The members that the request is about; before version 3 it is a single one."""
+    """Returns the members in the request; before version 3 it is a single one."""
     return request.members if api_version >= BATCH_VERSION else (MemberIdentity(member_id=request.member_id),)
 
 
 def leave_response(
     leaving: Sequence[MemberIdentity], errors: Sequence[ErrorCode], api_version: int
 ) -> LeaveGroupResponse:
-    """The answer with one error for each of the members `leaving`, in the same order."""
+    """Returns the response with one error for each of the members `leaving`, in the same order."""
     if api_version >= BATCH_VERSION:
         return LeaveGroupResponse(members=tuple(map(_member_response, leaving, errors)))
     return LeaveGroupResponse(error_code=errors[0])

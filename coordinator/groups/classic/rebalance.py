@@ -1,7 +1,7 @@
 """Rebalances: members are added and removed, join phases begin and end.
 
-Every operation that changes the members of a group uses these functions, which add what they decide to a `Decision`.
-`states` explains the theory.
+Every operation that changes the members of a group uses these functions, which add their decisions to a `Decision`. The
+theory is in `states`.
 """
 
 from odradek.coordinator.groups.classic.generation import group_record
@@ -25,7 +25,7 @@ def keep_alive(table: ClassicTable, member: Member, now_ms: int) -> None:
 def add_pending(
     table: ClassicTable, group: ClassicGroup, member_id: str, session_timeout_ms: int, decision: Decision
 ) -> None:
-    """Note a member id returned to a client, which has to join with it within its session time-out (KIP-394)."""
+    """Add a member id returned to a client, which must join with it within its session time-out (KIP-394)."""
     timer = group.pending[member_id] = Timer(ClassicTimer.SESSION, group.group_id, member_id)
     table.timers.set(timer, decision.now_ms + session_timeout_ms)
 
@@ -38,7 +38,7 @@ def remove_pending(table: ClassicTable, group: ClassicGroup, member_id: str) -> 
 
 
 def remove_member(table: ClassicTable, group: ClassicGroup, member_id: str, decision: Decision) -> None:
-    """Remove a member, if it is one. Its held requests are answered UNKNOWN_MEMBER_ID, so that it joins again."""
+    """Remove a member, if it is one. Its held requests get UNKNOWN_MEMBER_ID, so that it joins again."""
     member = group.members.get(member_id)
     if member is None:
         return
@@ -54,7 +54,7 @@ def remove_member(table: ClassicTable, group: ClassicGroup, member_id: str, deci
 def hold_join(group: ClassicGroup, member_id: str, waiter: JoinWaiter, decision: Decision) -> None:
     """Hold the member's JoinGroup until the join phase ends."""
     # A repeated request means that the client's first connection is probably closed. Kafka drops the first request
-    # without an answer; here it is answered, in case the connection is still open.
+    # without a reply; here it gets one, in case the connection is still open.
     superseded = group.joining.pop(member_id, None)
     if superseded is not None:
         refuse_join(decision, superseded, ErrorCode.REBALANCE_IN_PROGRESS, member_id)

@@ -1,7 +1,7 @@
 """Keys and values of the records of classic groups in `__consumer_offsets`, in the bytes that Kafka 4.3 writes.
 
 A key begins with its record type and a value with its version, each as an int16. Kafka's dump tools, and consumers of
-that topic, read them. `generation` makes the values.
+that topic, read them. `generation` creates the values.
 """
 
 from odradek.coordinator.contract import ShardRecord
@@ -13,20 +13,20 @@ _KEYS = {2: GroupMetadataKey}
 
 
 def group_value_record(group_id: str, value: GroupMetadataValue) -> ShardRecord:
-    """The record that says what a group's last generation is."""
+    """Returns the record of a group's last generation."""
     return ShardRecord(encode_key(GroupMetadataKey(group=group_id)), encode_value(value, GROUP_METADATA_VALUE_VERSION))
 
 
 def group_tombstone(group_id: str) -> ShardRecord:
-    """The record that removes a group."""
+    """Returns the record that removes a group."""
     return ShardRecord(encode_key(GroupMetadataKey(group=group_id)), None)
 
 
 def decode_classic_key(data: bytes) -> str | None:
-    """The group id of a classic group's record; None for a record of another kind.
+    """Returns the group id of a classic group's record; None for a record of another kind.
 
     Raises:
-        odradek.wire.errors.DecodeError: the record type is that of a classic group, and the rest is no such key.
+        odradek.wire.errors.DecodeError: the record type is that of a classic group, but the rest is invalid.
     """
     if int.from_bytes(data[:2], "big") not in _KEYS or len(data) < 2:
         return None
@@ -36,5 +36,5 @@ def decode_classic_key(data: bytes) -> str | None:
 
 
 def decode_group(data: bytes) -> GroupMetadataValue:
-    """Read a group's value, of any version. Raises odradek.wire.errors.ProtocolError for other bytes."""
+    """Decode a group's value, of any version. Raises odradek.wire.errors.ProtocolError for other bytes."""
     return decode_value(GroupMetadataValue, data)

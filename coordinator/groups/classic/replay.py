@@ -1,4 +1,4 @@
-"""Applies records to the classic groups: the only place where their durable state changes."""
+"""Applies records to the classic groups: the only code that changes their durable state."""
 
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.classic.group import ClassicGroup, Member
@@ -11,7 +11,7 @@ from odradek.wire.stored.group_records import GroupMetadataValue, MemberMetadata
 
 
 def replay_classic(table: ClassicTable, group_id: str, record: ShardRecord, now_ms: int) -> None:
-    """Apply a record about the classic group `group_id`."""
+    """Apply a record of the classic group `group_id`."""
     if record.value is None:
         remove_group(table, group_id, now_ms)
     else:
@@ -37,13 +37,13 @@ def _replay_group(table: ClassicTable, group_id: str, value: GroupMetadataValue,
 
 
 def _was_decided_here(group: ClassicGroup, value: GroupMetadataValue) -> bool:
-    """Whether an operation made this record from the working copy, so that both have the same generation."""
+    """True if an operation created this record from the working copy, so that both have the same generation."""
     same_members = not value.members or [m.member_id for m in value.members] == list(group.members)
     return value.generation == group.generation and same_members
 
 
 def _finish(group: ClassicGroup, value: GroupMetadataValue, now_ms: int) -> None:
-    """Apply the record of the working copy itself. A new group is already rebalancing then and keeps its state."""
+    """Apply a record of the working copy. A new group's first record changes no state: it is already rebalancing."""
     group.stored = value
     for stored in value.members:
         group.members[stored.member_id].assignment = bytes(stored.assignment)
@@ -56,7 +56,7 @@ def _finish(group: ClassicGroup, value: GroupMetadataValue, now_ms: int) -> None
 
 
 def _rebuild(group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
-    """The group according to the record alone. Sessions start when the shard is loaded."""
+    """Returns the group according to the record alone. Sessions start when the shard is loaded."""
     group = ClassicGroup(group_id, now_ms)
     group.stored = value
     group.generation = value.generation
@@ -73,7 +73,7 @@ def _rebuild(group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGr
 
 
 def _member(group_id: str, stored: MemberMetadata, protocol: str) -> Member:
-    """A stored member. Of its protocols only the selected one is stored; a rejoin brings the others."""
+    """Returns a stored member. Only the selected protocol is stored; a rejoin adds the others."""
     no_rebalance_timeout = stored.rebalance_timeout == -1  # value version 0
     return Member(
         member_id=stored.member_id,

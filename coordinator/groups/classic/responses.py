@@ -8,16 +8,16 @@ from odradek.wire.messages.join_group import JoinGroupResponse, JoinGroupRespons
 from odradek.wire.messages.sync_group import SyncGroupResponse
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
-"""From this version of JoinGroup a refusal has null, not "", as the protocol's name."""
+"""From this version of JoinGroup on a refusal has null, not "", as the protocol's name."""
 
 
 def refusals_protocol_name(api_version: int) -> str | None:
-    """What stands for the protocol in a JoinGroup that is refused."""
+    """Returns the protocol name in the response to a refused JoinGroup."""
     return None if api_version >= NULLABLE_PROTOCOL_NAME_VERSION else ""
 
 
 def refuse_join(decision: Decision, waiter: JoinWaiter, error: ErrorCode, member_id: str) -> None:
-    """Answer a JoinGroup with `error`; `member_id` is the id that the client is to use."""
+    """Reply to a JoinGroup with `error`; `member_id` is the id that the client should use."""
     name = refusals_protocol_name(waiter.api_version)
     decision.reply(waiter.token, JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=name))
 
@@ -30,7 +30,7 @@ def join_reply(
     with_members: bool = False,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """The current generation for `member_id`; the leader's reply lists the members."""
+    """Returns the current generation for `member_id`; the leader's reply lists the members."""
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
@@ -54,10 +54,10 @@ def _members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
 
 
 def refuse_sync(decision: Decision, token: Token, error: ErrorCode) -> None:
-    """Answer a SyncGroup with `error`."""
+    """Reply to a SyncGroup with `error`."""
     decision.reply(token, SyncGroupResponse(error_code=error))
 
 
 def sync_reply(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
-    """The assignment of a member in the current generation."""
+    """Returns a member's assignment in the current generation."""
     return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment)

@@ -15,7 +15,7 @@ def replace_static_member(
 ) -> tuple[Member, str | None]:
     """Replace the static member `old_member_id`; the new one keeps its assignment and leadership.
 
-    Held requests of the old id are answered FENCED_INSTANCE_ID. Returns the new member, and the leader from before.
+    Held requests of the old id get FENCED_INSTANCE_ID. Returns the new member, and the previous leader.
     """
     old = group.members[old_member_id]
     old_leader = group.leader

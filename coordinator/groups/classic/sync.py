@@ -12,13 +12,13 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.sync_group import SyncGroupRequest
 
 PROTOCOL_VERSION = 5
-"""From this version a member must name the protocol that it believes was selected."""
+"""From this version on a member must send the protocol that it believes was selected."""
 
 
 def sync_group(
     table: ClassicTable, request: SyncGroupRequest, client: ClientInfo, token: Token, decision: Decision
 ) -> None:
-    """Answer with the member's assignment, at once or when the leader has sent it."""
+    """Reply with the member's assignment, at once or when the leader has sent it."""
     group = table.groups.get(request.group_id)
     error = _check(group, request, client.api_version)
     if error or group is None:
@@ -56,7 +56,7 @@ def _check(group: ClassicGroup | None, request: SyncGroupRequest, api_version: i
 
 
 def lacks_protocol(request: SyncGroupRequest, api_version: int) -> bool:
-    """Whether the request names no protocol although its version requires it."""
+    """True if the request has no protocol although its version requires it."""
     return api_version >= PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None)
 
 
@@ -73,7 +73,7 @@ def _hold_sync(group: ClassicGroup, member_id: str, token: Token, decision: Deci
 
 
 def _finish_generation(table: ClassicTable, group: ClassicGroup, request: SyncGroupRequest, decision: Decision) -> None:
-    """Write the generation; its replay makes the group Stable. A member that the leader omits is assigned nothing."""
+    """Write the generation; its replay makes the group Stable. Members that the leader omits get nothing."""
     given = {entry.member_id: bytes(entry.assignment) for entry in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     decision.record(group_record(group, assignments, group.state_since_ms))

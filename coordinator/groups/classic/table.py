@@ -1,4 +1,4 @@
-"""The classic groups of one shard; the operations on classic groups take it as their first argument."""
+"""The classic groups of one shard; operations on classic groups take the table as their first argument."""
 
 from dataclasses import dataclass, field
 

@@ -9,7 +9,7 @@ class ClassicTimer(TimerKind):
     """The kinds of timers of a classic group and of its members."""
 
     SESSION = auto()
-    """A member, or a member id that was given out, has sent nothing within its session timeout."""
+    """A member, or a client with a new member id, has sent nothing within its session timeout."""
     JOIN = auto()
     """The join phase ends, with the members that have joined."""
     SYNC = auto()

@@ -14,7 +14,7 @@ from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 
 
 def find_member(draft: Draft, request: ConsumerGroupHeartbeatRequest, member_id: str) -> ConsumerMember:
-    """The member that a heartbeat is from. Raises RefusedError when it is unknown or fenced."""
+    """Returns the member that sent a heartbeat. Raises RefusedError when it is unknown or fenced."""
     joins = request.member_epoch == JOIN_EPOCH
     if request.instance_id is None:
         member = draft.group.members.get(member_id)
@@ -32,13 +32,13 @@ def find_member(draft: Draft, request: ConsumerGroupHeartbeatRequest, member_id:
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> RefusedError:
-    """The error for a member id that is not in the group."""
+    """Returns the error for a member id that is not in the group."""
     message = f"Member {member_id} is not a member of group {group.group_id}."
     return RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
 
 
 def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """The static member with this instance id and member id.
+    """Returns the static member with this instance id and member id.
 
     Raises:
         RefusedError: UNKNOWN_MEMBER_ID for an unknown instance id, FENCED_INSTANCE_ID if it has another member id.
@@ -53,7 +53,7 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
 
 
 def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool) -> ConsumerMember:
-    """The member that a static one joins as: it replaces the earlier member of its instance id, with its partitions.
+    """Returns the member for a static join: it replaces the earlier member of its instance id, with its partitions.
 
     Raises:
         RefusedError: UNRELEASED_INSTANCE_ID, while the earlier member has not left and both use the consumer protocol.
@@ -79,7 +79,7 @@ def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool
 def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
     """Raise RefusedError (FENCED_MEMBER_EPOCH) for an epoch that is not the member's.
 
-    Its previous epoch is accepted if the answer with the new one may have been lost.
+    Its previous epoch is accepted if the response with the new one may have been lost.
     """
     epoch = request.member_epoch
     if epoch in (JOIN_EPOCH, member.epoch):

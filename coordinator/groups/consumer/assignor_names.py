@@ -1,4 +1,4 @@
-"""The names of the server-side assignors, apart from the assignors, which are imported only when they are used."""
+"""The names of the server-side assignors, in a module of their own so that assignors are imported only when used."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,4 +12,4 @@ KAFKAS_ASSIGNORS: Final[Mapping[str, str]] = {
     f"{_PACKAGE}.UniformAssignor": UNIFORM,
     f"{_PACKAGE}.RangeAssignor": RANGE,
 }
-"""The class names of Kafka's assignors, which a configuration may have, to the names here."""
+"""By the class name of one of Kafka's assignors, which a configuration may contain, its name here."""

@@ -1,4 +1,4 @@
-"""What consumer groups need from the rest of the shard where a group changes between protocols."""
+"""The interface through which consumer groups convert groups between protocols."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -12,7 +12,7 @@ class Conversion(Protocol):
     """Groups of other protocols become consumer groups and the reverse; `groups.migration` implements it."""
 
     def begin(self, group_id: str, decision: Decision) -> ConsumerGroup:
-        """The consumer group for a joining member without one: a new group, or a converted group of another protocol.
+        """Returns the consumer group for a joining member: a new group, or a converted group of another protocol.
 
         A conversion adds its records to the decision.
 
@@ -22,9 +22,9 @@ class Conversion(Protocol):
         ...
 
     def not_found(self, group_id: str) -> RefusedError:
-        """The error GROUP_ID_NOT_FOUND for an id that no consumer group has."""
+        """Returns the error GROUP_ID_NOT_FOUND for an id that no consumer group has."""
         ...
 
     def downgrade(self, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> bool:
-        """Decide that `group` without the members `removed` becomes a group of another protocol; False if it stays."""
+        """Convert `group` without the members `removed` to another protocol; returns False if it is not converted."""
         ...

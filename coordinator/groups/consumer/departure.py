@@ -1,4 +1,4 @@
-"""Members leave or are removed, after which the group may become one of another protocol."""
+"""Members leave or are removed, after which the group may change to another protocol."""
 
 from collections.abc import Sequence
 from dataclasses import replace

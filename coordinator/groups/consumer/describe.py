@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, versions 0 and 1 (from 1 with the type of each member)."""
+"""ConsumerGroupDescribe, versions 0 and 1 (from 1 on with the type of each member)."""
 
 from collections.abc import Iterable, Iterator
 from uuid import UUID
@@ -13,7 +13,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def describe_consumer_group(table: ConsumerTable, group_id: str) -> DescribedGroup:
-    """The description of a consumer group; GROUP_ID_NOT_FOUND also for a group of another protocol."""
+    """Returns the description of a consumer group; GROUP_ID_NOT_FOUND also for a group of another protocol."""
     group = table.groups.get(group_id)
     if group is None:
         refused = table.conversion.not_found(group_id)
@@ -49,7 +49,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) 
 
 
 def _named(held: Iterable[tuple[UUID, Iterable[int]]], image: MetadataImage) -> Iterator[TopicPartitions]:
-    """The partitions by topic, without topics that have been deleted."""
+    """Yield the partitions by topic, without topics that have been deleted."""
     merged: dict[UUID, set[int]] = {}
     for topic_id, partitions in held:
         merged.setdefault(topic_id, set()).update(partitions)

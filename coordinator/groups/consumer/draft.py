@@ -1,7 +1,7 @@
-"""A group with the decisions of an operation: every record decided is applied to a copy at once.
+"""A group with the decisions of an operation: every decided record is applied to a copy at once.
 
-So each step of an operation sees what the steps before it decided, by the code that replay uses, and the group itself
-changes only in replay.
+So each step of an operation sees the decisions of the preceding steps, through the code that replay uses, and the group
+itself changes only in replay.
 """
 
 from odradek.coordinator.contract import ShardRecord
@@ -11,7 +11,7 @@ from odradek.coordinator.groups.decision import Decision
 
 
 class Draft:
-    """`group` is the group as decided so far. Copied at the first record, since most heartbeats decide nothing."""
+    """`group` is the group as decided so far. It is copied at the first record: most heartbeats decide nothing."""
 
     __slots__ = ("_copied", "decision", "group")
 
@@ -27,11 +27,11 @@ class Draft:
 
     @property
     def now_ms(self) -> int:
-        """When the operation runs."""
+        """The time of the operation."""
         return self.decision.now_ms
 
     def write(self, *records: ShardRecord) -> None:
-        """Decide `records`, in this order."""
+        """Add `records`, in this order, to the decision."""
         if records and not self._copied:
             self.group, self._copied = self.group.copy(), True
         for record in records:

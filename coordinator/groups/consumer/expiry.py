@@ -30,7 +30,7 @@ def _is_overdue(member: ConsumerMember, kind: TimerKind) -> bool:
 
 
 def start_timers(table: ConsumerTable, now_ms: int) -> None:
-    """Called once after loading: every session begins anew, and so do rebalance time-outs."""
+    """Called once after loading: restart every session and rebalance time-out."""
     for group in table.groups.values():
         session_ms = table.session_timeout_ms(group.group_id)
         for member in group.members.values():

@@ -1,4 +1,4 @@
-"""One consumer group: what its records say, and what follows from that. Changed only in replay, or as a draft."""
+"""One consumer group: the state in its records, and what is derived from it. Changed only in replay, or as a draft."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,19 @@ from odradek.wire.messages.list_groups import ListedGroup
 from odradek.wire.stored.group_records import OffsetCommitValue
 
 FIRST_EPOCH: Final = 1
-"""The epoch of a new group and of its target; the first that a member gets is 2."""
+"""The epoch of a new group and of its target; a member's first epoch is 2."""
 
 GROUP_TYPE: Final = "consumer"
 """The type of these groups in ListGroups (KIP-848)."""
 
 MEMBER_EPOCH_VERSION: Final = 9
-"""From this version OffsetCommit can carry a member epoch; below, members of the consumer protocol are refused."""
+"""From this version on OffsetCommit can carry a member epoch; below, members of the consumer protocol are refused."""
 
 Owners = dict[tuple[UUID, int], str]
 
 
 class ConsumerGroup:
-    """The state of one group. Dictionaries keep the order of the log, so that runs repeat exactly."""
+    """The state of one group. Dictionaries keep the order of the log, so that runs are reproducible."""
 
     __slots__ = (
         "epoch",
@@ -52,19 +52,19 @@ class ConsumerGroup:
         self.metadata_hash = 0
         """The hash of the topics subscribed to when the epoch was last raised."""
         self.has_partition_metadata = False
-        """Whether the log has a record of Kafka 4.0 that later versions replace by the hash."""
+        """True if the log has a record of Kafka 4.0 that later versions replace by the hash."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
-        """Instance id to member id."""
+        """The member id by instance id."""
         self.owners: Owners = {}
-        """(topic id, partition) to the member that holds it, as assigned or as revoking."""
+        """The member that holds a partition, as assigned or as revoking, by (topic id, partition)."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.target: dict[str, Partitions] = {}
         self.target_epoch = FIRST_EPOCH
         self.target_timestamp_ms = 0
 
     def copy(self) -> "ConsumerGroup":
-        """A copy whose changes do not affect this group."""
+        """Returns a copy whose changes do not affect this group."""
         draft = ConsumerGroup(self.group_id)
         draft.epoch, draft.metadata_hash = self.epoch, self.metadata_hash
         draft.has_partition_metadata = self.has_partition_metadata
@@ -104,12 +104,12 @@ class ConsumerGroup:
                     del self.owners[partition]
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member that has an instance id, None when there is none."""
+        """Returns the member with an instance id, None when there is none."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def supports_classic(self, protocol_type: str, names: list[str]) -> bool:
-        """Whether a classic member with these protocols may join: all classic members must support one of them."""
+        """True if a classic member with these protocols may join: all classic members must support one of them."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if not self.members:
@@ -117,11 +117,11 @@ class ConsumerGroup:
         others = [member.classic.protocols for member in self.members.values() if member.classic is not None]
         return any(all(any(each == name for each, _ in protocols) for protocols in others) for name in names)
 
-    # What follows
+    # Derived state
 
     @property
     def state(self) -> ConsumerGroupState:
-        """The group's state, as tools show it."""
+        """The group's state, as in tools."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch:
@@ -130,33 +130,33 @@ class ConsumerGroup:
         return ConsumerGroupState.STABLE if settled else ConsumerGroupState.RECONCILING
 
     def regex_users(self, regex: str) -> int:
-        """How many members subscribe with `regex`."""
+        """Returns the number of members that subscribe with `regex`."""
         return sum(member.regex == regex for member in self.members.values())
 
     def subscribed_regexes(self) -> list[str]:
-        """The regular expressions in use, each once."""
+        """Returns the regular expressions in use, each once."""
         return list(dict.fromkeys(member.regex for member in self.members.values() if member.regex))
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that a member subscribes to, by name and by regular expression as far as it is resolved."""
+        """Returns the topics that a member subscribes to, by name and by regular expression if it is resolved."""
         resolved = self.regexes.get(member.regex) if member.regex else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
     def subscribed_topics(self) -> frozenset[str]:
-        """The topics that any member subscribes to."""
+        """Returns the topics that any member subscribes to."""
         return frozenset[str]().union(*(self.topics_of(member) for member in self.members.values()))
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether any member subscribes to `topic`."""
+        """True if any member subscribes to `topic`."""
         return any(topic in self.topics_of(member) for member in self.members.values())
 
     def preferred_assignor(self, default: str) -> str:
-        """The server-side assignor that most members name; `default` when none does."""
+        """Returns the server-side assignor that most members request; `default` if none does."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return max(votes, key=votes.__getitem__, default=default)
 
     def is_waiting(self, member: ConsumerMember) -> bool:
-        """Whether another member still holds a partition that the target assigns to `member`."""
+        """True if another member still holds a partition that the target assigns to `member`."""
         return any(
             self.owners.get((topic_id, partition), member.member_id) != member.member_id
             for topic_id, partitions in self.target.get(member.member_id, {}).items()
@@ -166,7 +166,7 @@ class ConsumerGroup:
     # Offsets and administration, see `groups.group.Group`
 
     def check_offset_commit(self, request: CommitRequest, api_version: int) -> ErrorCode:
-        """Whether an OffsetCommit is allowed: of a member in its epoch, or of anyone while the group is empty."""
+        """Check an OffsetCommit: allowed for a member in its epoch, and for any client while the group is empty."""
         if request.generation_id_or_member_epoch < 0 and self.is_empty():
             return ErrorCode.NONE  # an administrator, or a consumer that assigns its partitions itself
         member = self.members.get(request.member_id)
@@ -175,10 +175,10 @@ class ConsumerGroup:
         return _check_epoch(member, request)
 
     def check_txn_offset_commit(self, request: CommitRequest) -> ErrorCode:
-        """Whether a TxnOffsetCommit is allowed. One that names no member is; the producer's epoch fences it.
+        """Check a TxnOffsetCommit. Without a member it is allowed; the producer's epoch fences it.
 
-        A stale epoch is ILLEGAL_GENERATION in all versions up to 5: their producers abort the transaction at it,
-        whereas STALE_MEMBER_EPOCH would be fatal to the producer.
+        A stale epoch gives ILLEGAL_GENERATION in all versions up to 5, on which the producer aborts the transaction;
+        the error STALE_MEMBER_EPOCH would be fatal to the producer.
         """
         epoch = request.generation_id_or_member_epoch
         names_no_member = epoch == -1 and not request.member_id and request.group_instance_id is None
@@ -188,7 +188,7 @@ class ConsumerGroup:
         return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether an OffsetFetch is allowed: of a member in its current epoch, or of an administrator."""
+        """Check an OffsetFetch: allowed for a member in its current epoch, and for an administrator."""
         if member_id is None and member_epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(member_id or "")
@@ -208,19 +208,19 @@ class ConsumerGroup:
         return None if self.is_subscribed_to(topic) else _commit_time
 
     def is_empty(self) -> bool:
-        """Whether the group has no members."""
+        """True if the group has no members."""
         return not self.members
 
     def may_expire(self) -> bool:
-        """Whether the group has no members."""
+        """True if the group has no members."""
         return not self.members
 
     def tombstones(self) -> Sequence[ShardRecord]:
-        """The records that remove the group and everything in it."""
+        """Returns the records that remove the group and everything in it."""
         return group_tombstones(self.group_id, self.members, self.regexes)
 
     def listed(self) -> ListedGroup:
-        """The group as ListGroups shows it."""
+        """Returns the group's entry for ListGroups."""
         return ListedGroup(
             group_id=self.group_id,
             protocol_type=PROTOCOL_TYPE,
@@ -230,7 +230,7 @@ class ConsumerGroup:
 
 
 def _check_epoch(member: ConsumerMember | None, request: CommitRequest) -> ErrorCode:
-    """NONE in the member's epoch, and in an older one for partitions that it has held since then (KIP-1251)."""
+    """Returns NONE in the member's epoch, and in an older one for partitions that it has held since then (KIP-1251)."""
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     epoch = request.generation_id_or_member_epoch

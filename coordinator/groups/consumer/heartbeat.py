@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat, versions 0 and 1: a member joins, stays, reports its partitions, or leaves (KIP-848).
 
-From version 1 a member generates its own id, and may subscribe with a regular expression.
+From version 1 on a member generates its own id, and may subscribe with a regular expression.
 """
 
 from dataclasses import replace
@@ -25,13 +25,13 @@ from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 _NO_CHANGE = (None, None, None, None)
 
 OWN_MEMBER_ID_VERSION = 1
-"""From this version a member has an id in its first heartbeat (KIP-1082)."""
+"""From this version on a member has an id in its first heartbeat (KIP-1082)."""
 
 
 def consumer_group_heartbeat(
     table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, token: Token, decision: Decision
 ) -> None:
-    """Answer one heartbeat; a refused one decides nothing."""
+    """Process one heartbeat and reply; a refused one changes nothing."""
     attempt = Decision(decision.now_ms)
     try:
         _check(table, request, client.api_version)
@@ -46,7 +46,7 @@ def consumer_group_heartbeat(
     decision.reply(token, response)
 
 
-# What every request must be
+# Validation of every request
 
 
 def _check(table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
@@ -123,7 +123,7 @@ def _check_room(table: ConsumerTable, draft: Draft, member_id: str) -> None:
 
 
 def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> ConsumerMember:
-    """The member with the fields of the request; null fields have not changed."""
+    """Returns the member with the fields of the request; null fields have not changed."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     changes = (names, regex, request.rack_id, request.server_assignor)
@@ -144,12 +144,12 @@ def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, cli
 
 
 def _is_same_client(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> bool:
-    """Whether the request has the instance id, client id and host of the member, which uses the consumer protocol."""
+    """True if the request has the instance id, client id and host of the member, which uses the consumer protocol."""
     identity = (request.instance_id, client.client_id, client.client_host, None)
     return identity == (member.instance_id, member.client_id, member.client_host, member.classic)
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request has all fields, as after an error: the member may then have missed its assignment."""
+    """True if the request has all fields, as after an error: the member may then have missed its assignment."""
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None

@@ -1,4 +1,4 @@
-"""One member of a consumer group, as its records describe it: immutable, changed by `dataclasses.replace`."""
+"""One member of a consumer group, as in its records: immutable, changed by `dataclasses.replace`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,10 +8,10 @@ from uuid import UUID
 from odradek.coordinator.groups.consumer.member_state import MemberState
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Topic id to partitions."""
+"""The partitions by topic id."""
 
 Held = Mapping[UUID, Mapping[int, int]]
-"""Topic id to partition to the epoch in which it was assigned."""
+"""By topic id and partition, the epoch in which it was assigned."""
 
 _NOTHING: Mapping[int, int] = {}
 
@@ -26,7 +26,7 @@ class NamedPartitions(Protocol):
 
     @property
     def partitions(self) -> tuple[int, ...]:
-        """Indexes of partitions."""
+        """The partition indexes."""
         ...
 
 
@@ -40,7 +40,7 @@ class ClassicSide:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member. `topics` and `regex` (empty for none) are its subscription; `classic` is None in the new protocol."""
+    """A member. `topics` and `regex` (empty for none) are its subscription; `classic` is None for consumer members."""
 
     member_id: str
     epoch: int = 0
@@ -59,24 +59,24 @@ class ConsumerMember:
     revoking: Held = field(default_factory=dict[UUID, Mapping[int, int]])
 
     def is_at(self, target_epoch: int) -> bool:
-        """Whether the member has all partitions that the target of this epoch assigns to it."""
+        """True if the member has all partitions that the target of this epoch assigns to it."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def at_epoch(self, epoch: int) -> "ConsumerMember":
-        """The member in another epoch; the current one becomes its previous epoch, in case the answer is lost."""
+        """Returns the member in another epoch; the current one becomes the previous, in case the response is lost."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch)
 
     def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:
-        """The epoch since which it holds the partition, also while it revokes it; None when it does not hold it."""
+        """Returns the epoch since which it holds the partition, even if revoking it; None if it does not hold it."""
         found = self.assigned.get(topic_id, _NOTHING).get(partition)
         return self.revoking.get(topic_id, _NOTHING).get(partition) if found is None else found
 
     def held_since(self, epoch: int) -> Held:
-        """Its assigned partitions, held since `epoch`: for a member that replaces it as a static member."""
+        """Returns its assigned partitions, held since `epoch`: for a member that replaces it as a static member."""
         return {topic_id: dict.fromkeys(held, epoch) for topic_id, held in self.assigned.items()}
 
     def owns_no_more_than_assigned(self, owned: Iterable[NamedPartitions] | None) -> bool:
-        """Whether all partitions in `owned` are assigned to it; False for None."""
+        """True if all partitions in `owned` are assigned to it; False for None."""
         if owned is None:
             return False
         return all(
@@ -87,7 +87,7 @@ class ConsumerMember:
 
 
 def still_owns(owned: Iterable[NamedPartitions] | None, held: Held) -> bool:
-    """Whether any partition of `held` is in `owned`; None, for a heartbeat that does not list them, may own all."""
+    """True if any partition of `held` is in `owned`. A heartbeat without a list (None) may own all of them."""
     if owned is None:
         return True
     return any(partition in held.get(topic.topic_id, _NOTHING) for topic in owned for partition in topic.partitions)

@@ -3,13 +3,13 @@
 Theory of operation
 -------------------
 There are three epochs. The *group epoch* grows whenever the input of the assignment changes: members, subscriptions, or
-the topics subscribed to. The *target epoch* is the group epoch that the last target assignment was computed for. A
+the topics subscribed to. The *target epoch* is the group epoch for which the last target assignment was computed. A
 *member epoch* is the target epoch that this member has reached. A member changes its state with its own heartbeats, and
 waits only for the members whose partitions are assigned to it next:
 
-    assigned  = partitions that it has and that the target assigns to it
-    revoking  = partitions that it has and must release; it has when a heartbeat lists none of them
-    missing   = partitions that the target assigns to it and it does not have; assigned when no other member holds them
+    assigned  = partitions that it holds and that the target assigns to it
+    revoking  = partitions that it holds and must release; released when a heartbeat lists none of them
+    missing   = partitions that the target assigns to it and it does not hold; assigned when no other member holds them
 
     from        to          because
     Stable      Unrevoked   the target revokes partitions; the epoch stays until they are released
@@ -19,7 +19,7 @@ waits only for the members whose partitions are assigned to it next:
     Unreleased  any         with each heartbeat the owners are checked again
 
 A partition is never assigned while another member holds it, as assigned or as revoking, so it has one owner at most.
-With each partition the epoch is kept in which it was assigned: a commit with an older epoch is refused (KIP-1251).
+The epoch of each assignment is stored: a commit with an older epoch is refused (KIP-1251).
 
 The group's own state follows from these: Empty without members, Assigning while the target is older than the group
 epoch, Reconciling until every member is Stable at the target epoch, then Stable.
@@ -29,7 +29,7 @@ from enum import Enum, IntEnum
 
 
 class MemberState(IntEnum):
-    """How far a member has reached the target; the value is that of the records."""
+    """A member's progress towards the target; the value is that of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -37,7 +37,7 @@ class MemberState(IntEnum):
 
 
 class ConsumerGroupState(Enum):
-    """The state of a whole group; the value is the name that Kafka's tools show."""
+    """The state of a whole group; the value is its name in Kafka's tools."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"

@@ -1,4 +1,4 @@
-"""The cluster's metadata in a group: the ids of the topics subscribed to, and whether they have changed."""
+"""The cluster's metadata for a group: the ids of the topics subscribed to, and whether they have changed."""
 
 import hashlib
 import struct
@@ -18,9 +18,9 @@ _HASH_BYTES: Final = 8
 
 
 def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
-    """A hash of the topics that exist, their ids and their numbers of partitions; 0 when none exists.
+    """Returns a hash of the topics that exist, their ids and their numbers of partitions; 0 when none exists.
 
-    Kafka computes another one, but uses it likewise only to detect changes.
+    Kafka's hash has another value, but it is used only to detect changes there, too.
     """
     digest, found = hashlib.blake2b(digest_size=_HASH_BYTES), False
     for name in sorted(topics):
@@ -32,18 +32,18 @@ def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
 
 
 def topic_ids(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) -> frozenset[UUID]:
-    """The ids of the existing topics that a member subscribes to."""
+    """Returns the ids of the existing topics that a member subscribes to."""
     found = (image.topic(name) for name in group.topics_of(member))
     return frozenset(topic.topic_id for topic in found if topic is not None)
 
 
 def has_new_metadata(table: ConsumerTable, group_id: str) -> bool:
-    """Whether topics may have changed since this shard last computed the group's hash."""
+    """True if topics may have changed since this shard last computed the group's hash."""
     return table.seen.get(group_id) is not table.image().topics_by_name
 
 
 def raise_epoch(table: ConsumerTable, draft: Draft, *, forced: bool) -> None:
-    """Raise the group's epoch if `forced`, or if what its members subscribe to has changed."""
+    """Raise the group's epoch if `forced`, or if the topics that its members subscribe to have changed."""
     group, image = draft.group, table.image()
     fresh = metadata_hash(group.subscribed_topics(), image)
     if forced or fresh != group.metadata_hash:

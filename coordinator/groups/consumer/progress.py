@@ -15,7 +15,7 @@ from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionChange:
-    """`changed`: a member's subscription has changed. `reassign`: the group needs a new assignment for that now."""
+    """`changed`: a member's subscription has changed. `reassign`: this requires a new assignment now."""
 
     changed: bool
     reassign: bool

@@ -24,7 +24,7 @@ class Step:
 
 
 def reconcile(member: ConsumerMember, step: Step, *, subscription_changed: bool) -> ConsumerMember:
-    """The member after this step: the same object when nothing changes."""
+    """Returns the member after this step: the same object when nothing changes."""
     waits = member.state is MemberState.UNREVOKED_PARTITIONS and still_owns(step.owned, member.revoking)
     settled = member.is_at(step.target_epoch)
     if not waits and not settled:
@@ -49,7 +49,7 @@ def _next(member: ConsumerMember, step: Step) -> ConsumerMember:
 
 
 def _without_unsubscribed(member: ConsumerMember, step: Step) -> ConsumerMember:
-    """Revoke partitions of topics that are no longer subscribed to, before there is a new target."""
+    """Revoke partitions of topics that are no longer subscribed to, without waiting for a new target."""
     kept = {topic_id: held for topic_id, held in member.assigned.items() if topic_id in step.topic_ids}
     if len(kept) == len(member.assigned):
         return member

@@ -33,13 +33,13 @@ _VERSION: Final = 0
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ShardRecord:
-    """The record of the group's epoch, and the hash of the topics that it was raised for."""
+    """Returns the record of the group's epoch, with the hash of the topics for which it was raised."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return _record(ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
 def member_record(group_id: str, member: ConsumerMember) -> ShardRecord:
-    """The record of a member's metadata and subscription."""
+    """Returns the record of a member's metadata and subscription."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -62,7 +62,7 @@ def _classic(side: ClassicSide | None) -> ClassicMemberMetadata | None:
 
 
 def target_record(group_id: str, member_id: str, partitions: Partitions) -> ShardRecord:
-    """The record of a member's part of the target assignment."""
+    """Returns the record of a member's part of the target assignment."""
     key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     listed = tuple(
         TopicPartition(topic_id=topic_id, partitions=tuple(sorted(indexes))) for topic_id, indexes in partitions.items()
@@ -71,13 +71,13 @@ def target_record(group_id: str, member_id: str, partitions: Partitions) -> Shar
 
 
 def target_epoch_record(group_id: str, epoch: int, now_ms: int) -> ShardRecord:
-    """The record of the group epoch for which the target was computed, and when."""
+    """Returns the record of the group epoch for which the target was computed, and the time."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
     return _record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> ShardRecord:
-    """The record of a member's current assignment, epoch and state."""
+    """Returns the record of a member's current assignment, epoch and state."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -99,7 +99,7 @@ def _topic(topic_id: UUID, partitions: Mapping[int, int]) -> TopicPartitions:
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> ShardRecord:
-    """The record of the topics that a regular expression matches."""
+    """Returns the record of the topics that a regular expression matches."""
     value = ConsumerGroupRegularExpressionValue(
         topics=tuple(sorted(resolved.topics)), version=resolved.version, timestamp=resolved.timestamp_ms
     )
@@ -107,17 +107,17 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> ShardRec
 
 
 def regex_tombstone(group_id: str, regex: str) -> ShardRecord:
-    """The record that removes a regular expression."""
+    """Returns the record that removes a regular expression."""
     return _tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
 
 
 def partition_metadata_tombstone(group_id: str) -> ShardRecord:
-    """The record that removes the partition metadata of Kafka 4.0, which the hash replaces."""
+    """Returns the record that removes the partition metadata of Kafka 4.0, which the hash replaces."""
     return _tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[ShardRecord, ShardRecord, ShardRecord]:
-    """The records that remove a member: current assignment, target assignment and metadata, in this order."""
+    """Returns the records that remove a member: current assignment, target assignment and metadata, in this order."""
     return (
         _tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
         _tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
@@ -126,7 +126,7 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[ShardRecord, Shard
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[ShardRecord]:
-    """The records that remove a group and everything in it, in Kafka's order."""
+    """Returns the records that remove a group and everything in it, in Kafka's order."""
     members = [member_tombstones(group_id, member_id) for member_id in member_ids]
     return [
         *(current for current, _, _ in members),

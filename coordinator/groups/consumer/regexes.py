@@ -1,8 +1,7 @@
 """Regular expressions that members subscribe with: checked at once, resolved later, for the group as a whole.
 
-Resolving matches the name of every topic, so it is an operation of its own, at most every ten seconds: when an
-expression has no result yet, when topics were created or deleted since, and every
-`group.consumer.regex.refresh.interval.ms`.
+Resolving matches the name of every topic, so it is a separate operation, at most every ten seconds: when an expression
+has no result yet, when topics were created or deleted since, and every `group.consumer.regex.refresh.interval.ms`.
 """
 
 from typing import Final
@@ -22,7 +21,7 @@ from odradek.wire.errors import ErrorCode
 RETRY_MS: Final = 20
 """How soon the result of an expression that is still being matched is requested again."""
 REGEX_REFRESH_MIN_INTERVAL_MS: Final = 10_000
-"""The least time between two resolutions of a group's regular expressions; a constant in Kafka, too."""
+"""The minimum time between two resolutions of a group's regular expressions; a constant in Kafka, too."""
 
 NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)
 
@@ -45,14 +44,14 @@ def update_regex(
         if member.regex and draft.group.regex_users(member.regex) == 1:
             check_regex(table, member.regex)
             resolved = False
-    concerned = member.regex or draft.group.regexes  # not so in most groups, whose heartbeats skip the check
+    concerned = member.regex or draft.group.regexes  # false for most groups, whose heartbeats skip the check
     if concerned and _is_due(table, draft.group, draft.now_ms):
         table.arm(ConsumerTimer.REGEX, draft.group_id, "", draft.now_ms)
     return changed, resolved
 
 
 def check_regex(table: ConsumerTable, regex: str) -> None:
-    """Raise RefusedError (INVALID_REGULAR_EXPRESSION) for what is no regular expression, or takes too much work."""
+    """Raise RefusedError (INVALID_REGULAR_EXPRESSION) if it is not a regular expression, or takes too much work."""
     try:
         table.resolver.check(regex)
     except InvalidRegex as error:
@@ -77,7 +76,7 @@ def _is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bool:
 def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
     """Match all expressions in use against all topics; raise the group epoch if the subscribed topics change.
 
-    While one of them is still being matched, nothing is decided, and the resolution is scheduled again.
+    While one of them is still being matched, nothing changes, and the resolution is scheduled again.
     """
     found = {regex: _topics(table, draft, regex) for regex in draft.group.subscribed_regexes()}
     if None in found.values():
@@ -93,7 +92,7 @@ def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
 
 
 def _topics(table: ConsumerTable, draft: Draft, regex: str) -> frozenset[str] | None:
-    """The matching topics; None while they are being matched; the last result if matching now takes too many steps."""
+    """Returns the matching topics; None while being matched; the last result if matching takes too many steps."""
     try:
         return table.resolver.topics(regex, table.image())
     except InvalidRegex:

@@ -51,7 +51,7 @@ _KEYS: Final[dict[int, type[Message]]] = {
 
 
 def decode_consumer_key(data: bytes) -> ConsumerKey | None:
-    """Read a record's key; None for a record of another kind. Raises DecodeError for other bytes."""
+    """Decode a record's key; None for a record of another kind. Raises DecodeError for other bytes."""
     if int.from_bytes(data[:2], "big") not in _KEYS:
         return None
     key = decode_key(data, _KEYS)
@@ -60,7 +60,7 @@ def decode_consumer_key(data: bytes) -> ConsumerKey | None:
 
 
 def replay_consumer(table: ConsumerTable, key: ConsumerKey, value: bytes | None) -> None:
-    """Apply a record: a group begins with any record that has a value, and ends with its epoch's tombstone."""
+    """Apply a record: the first record with a value creates the group, the tombstone of its epoch removes it."""
     group = table.groups.get(key.group_id)
     if isinstance(key, ConsumerGroupMetadataKey) and value is None:
         table.forget(key.group_id)
@@ -72,7 +72,7 @@ def replay_consumer(table: ConsumerTable, key: ConsumerKey, value: bytes | None)
 
 
 def apply(group: ConsumerGroup, record: ShardRecord) -> None:
-    """Apply a record about this group, except the tombstone that removes the group itself."""
+    """Apply a record of this group, except the tombstone that removes the group itself."""
     key = decode_consumer_key(record.key)
     assert key is not None, "a record of another kind of group"
     apply_to(group, key, record.value)
@@ -170,7 +170,7 @@ def _placed(member: ConsumerMember, stored: ConsumerGroupCurrentMemberAssignment
 
 
 def _held(topics: tuple[TopicPartitions, ...], member_epoch: int) -> dict[UUID, dict[int, int]]:
-    """Partitions with their assignment epochs; the member's epoch where a record from before KIP-1251 has none."""
+    """Returns partitions with their assignment epochs: the member's epoch for a record from before KIP-1251."""
     held: dict[UUID, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

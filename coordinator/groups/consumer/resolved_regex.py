@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression matched at `timestamp_ms`, under metadata of that `version`."""
+    """The topics that a regular expression matched at `timestamp_ms`, in metadata of that `version`."""
 
     topics: frozenset[str]
     version: int

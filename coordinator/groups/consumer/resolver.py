@@ -1,4 +1,4 @@
-"""The interface to the matching of topic names, which may take long: a broker does it in a worker thread."""
+"""The interface for matching topic names, which may take long: a broker does it in a worker thread."""
 
 from typing import Final, Protocol
 
@@ -14,12 +14,12 @@ class RegexResolver(Protocol):
         ...
 
     def topics(self, regex: str, image: MetadataImage) -> frozenset[str] | None:
-        """The matching topics; None while a worker thread matches them: call again later. Raises InvalidRegex."""
+        """Returns the matching topics; None while a worker thread computes them: call again. Raises InvalidRegex."""
         ...
 
 
 class ResolverAtOnce:
-    """Matches within the call."""
+    """Matches synchronously, within the call."""
 
     def check(self, regex: str) -> None:
         """See `RegexResolver.check`."""
@@ -34,6 +34,6 @@ AT_ONCE: Final = ResolverAtOnce()
 
 
 def matching_topics(regex: str, image: MetadataImage) -> frozenset[str]:
-    """The names in the image that the expression matches as a whole. Raises InvalidRegex."""
+    """Returns the names in the image that the expression matches as a whole. Raises InvalidRegex."""
     matcher = Matcher(regex)
     return frozenset(name for name in image.topics_by_name if matcher.matches(name))

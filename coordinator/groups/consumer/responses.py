@@ -5,7 +5,7 @@ from odradek.wire.messages.consumer_group_heartbeat import Assignment, TopicPart
 
 
 def assignment_of(member: ConsumerMember) -> Assignment:
-    """The partitions that a member is assigned, as a heartbeat's response lists them."""
+    """Returns the partitions assigned to a member, in the form of a heartbeat's response."""
     return Assignment(
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions)))

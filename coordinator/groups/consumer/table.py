@@ -1,4 +1,4 @@
-"""The consumer groups of one shard; the operations on consumer groups take it as their first argument."""
+"""The consumer groups of one shard; operations on consumer groups take the table as their first argument."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ NO_METADATA: Final = MetadataImage()
 
 @dataclass(slots=True)
 class ConsumerTable:
-    """Consumer groups by group id, with their settings and their soft state: timers, and the metadata they have seen.
+    """Consumer groups by group id, their settings, and their soft state: timers, and the metadata last used.
 
-    `image` gives the newest published metadata.
+    `image` returns the newest published metadata.
     """
 
     config: ConsumerGroupConfig
@@ -30,12 +30,12 @@ class ConsumerTable:
     resolver: RegexResolver
     groups: dict[str, ConsumerGroup] = field(default_factory=dict[str, ConsumerGroup])
     seen: dict[str, Mapping[str, TopicImage]] = field(default_factory=dict[str, Mapping[str, TopicImage]])
-    """The topics under which a group's metadata hash was last computed."""
+    """The topics with which a group's metadata hash was last computed."""
     _topics: tuple[Mapping[str, TopicImage], int] = (NO_METADATA.topics_by_name, NO_METADATA.offset)
     _armed: dict[tuple[TimerKind, str, str], Timer] = field(default_factory=dict[tuple[TimerKind, str, str], Timer])
 
     def topics_version(self) -> int:
-        """The offset of the metadata image in which topics were last seen to change."""
+        """Returns the offset of the first metadata image with the present topics."""
         image = self.image()
         if image.topics_by_name is not self._topics[0]:
             self._topics = (image.topics_by_name, image.offset)
@@ -44,19 +44,19 @@ class ConsumerTable:
     # Settings of one group
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """The session time-out of the group's members, in milliseconds."""
+        """Returns the session time-out of the group's members, in milliseconds."""
         return self._setting(group_id, "session.timeout.ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """The interval of the members' heartbeats, in milliseconds."""
+        """Returns the interval of the members' heartbeats, in milliseconds."""
         return self._setting(group_id, "heartbeat.interval.ms")
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """The shortest time between two target assignments, in milliseconds (KIP-1263)."""
+        """Returns the minimum time between two target assignments, in milliseconds (KIP-1263)."""
         return self._setting(group_id, "assignment.interval.ms")
 
     def _setting(self, group_id: str, name: str) -> int:
-        """The group's own value within the broker's bounds, or the broker's."""
+        """Returns the group's own value within the broker's bounds, or the broker's."""
         field_name = name.replace(".", "_")
         own = self.image().configs_of(ResourceType.GROUP, group_id).get(f"consumer.{name}")
         if own is None:
@@ -68,7 +68,7 @@ class ConsumerTable:
     # Timers
 
     def arm(self, kind: TimerKind, group_id: str, member_id: str, deadline_ms: int) -> None:
-        """Set a timer to `deadline_ms`, in place of any earlier setting."""
+        """Set a timer to `deadline_ms`, replacing any earlier setting."""
         key = (kind, group_id, member_id)
         timer = self._armed.get(key)
         if timer is None:
@@ -76,7 +76,7 @@ class ConsumerTable:
         self.timers.set(timer, deadline_ms)
 
     def is_armed(self, kind: TimerKind, group_id: str, member_id: str) -> bool:
-        """Whether the timer is set."""
+        """True if the timer is set."""
         return (kind, group_id, member_id) in self._armed
 
     def disarm(self, kind: TimerKind, group_id: str, member_id: str) -> None:

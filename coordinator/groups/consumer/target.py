@@ -1,4 +1,4 @@
-"""The target assignment: the partitions that each member is to have, computed when the group epoch has grown."""
+"""The target assignment: the partitions that each member should have, computed when the group epoch has grown."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -30,7 +30,7 @@ def update_target(table: ConsumerTable, draft: Draft) -> None:
 
 
 def target_is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bool:
-    """Whether the target is for an older epoch, and its interval has passed."""
+    """True if the target is for an older epoch, and its interval has passed."""
     interval_ms = table.assignment_interval_ms(group.group_id)
     never = group.target_timestamp_ms == 0
     may = never or interval_ms == 0 or now_ms >= group.target_timestamp_ms + interval_ms
@@ -57,5 +57,5 @@ def _partition_counts(members: tuple[MemberSubscription, ...], image: MetadataIm
 
 
 def target_of(group: ConsumerGroup, member_id: str) -> Partitions:
-    """A member's part of the target; empty until a target includes the member."""
+    """Returns a member's part of the target; empty until a target includes the member."""
     return group.target.get(member_id, {})

@@ -12,14 +12,14 @@ class ConsumerTimer(TimerKind):
     SESSION = auto()
     """A member has sent nothing within its session timeout."""
     REBALANCE = auto()
-    """A member has not given up its partitions within its rebalance timeout."""
+    """A member has not released its partitions within its rebalance timeout."""
     JOIN = auto()
-    """A member of the classic protocol has to join again and has not."""
+    """A member of the classic protocol must join again and has not."""
     SYNC = auto()
     """A member of the classic protocol has joined and not synced."""
     REGEX = auto()
-    """The regular expressions of a group are to be resolved."""
+    """The regular expressions of a group must be resolved."""
 
 
 MEMBER_TIMERS: Final = (ConsumerTimer.SESSION, ConsumerTimer.REBALANCE, ConsumerTimer.JOIN, ConsumerTimer.SYNC)
-"""The timers that a single member has."""
+"""The timers of a single member."""

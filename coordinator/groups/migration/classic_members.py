@@ -2,9 +2,9 @@
 
 LeaveGroup removes members of either protocol, since administrators remove members with it.
 
-For such a member every new epoch is a generation: the answer to its heartbeat makes it join again, its JoinGroup is
-answered at once with the epoch as generation and without a leader, and the answer to its SyncGroup has the assignment
-that the coordinator computed.
+For such a member every new epoch is a generation: the response to its heartbeat makes it join again, the response to
+its JoinGroup is sent at once, with the epoch as generation and without a leader, and the response to its SyncGroup has
+the assignment that the coordinator computed.
 """
 
 from dataclasses import replace
@@ -43,10 +43,10 @@ from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, decision: Decision) -> None:
-    """Admit a member of the classic protocol, or move a known one a step further."""
+    """Add a member of the classic protocol, or process the rejoin of a known one."""
     attempt = Decision(decision.now_ms)
     if group.is_empty():
-        # The member begins a classic group; only if it is not refused does that replace the consumer group.
+        # The member starts a classic group; only if it is accepted does that group replace the consumer group.
         join_group(table.classic, joiner, attempt)
         if attempt.records:
             decision.write(group.tombstones())
@@ -105,7 +105,7 @@ def _needs_id(joiner: Joiner) -> bool:
 
 
 def _subscription(joiner: Joiner) -> ConsumerProtocolSubscription:
-    """The subscription of a consumer, which is the same in all of its protocols. Raises RefusedError."""
+    """Returns the subscription of a consumer, which is the same in all of its protocols. Raises RefusedError."""
     try:
         return decode_subscription(joiner.protocols[0][1])
     except ProtocolError as error:
@@ -136,7 +136,7 @@ def _updated(member: ConsumerMember, joiner: Joiner, subscription: ConsumerProto
 
 
 def _replaces_last_new_member(table: GroupTable, group: ConsumerGroup, joiner: Joiner) -> bool:
-    """Whether a static member changes to the classic protocol, and all other members use it already."""
+    """True if a static member changes to the classic protocol, and all other members use it already."""
     old = group.static_member(joiner.group_instance_id)
     if old is None or old.classic is not None or not table.config.consumer.downgrades:
         return False
@@ -181,7 +181,7 @@ def sync(
     token: Token,
     decision: Decision,
 ) -> None:
-    """Answer with the member's assignment."""
+    """Reply with the member's assignment."""
     if lacks_protocol(request, client.api_version):
         refuse_sync(decision, token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return
@@ -205,7 +205,7 @@ def sync(
 
 
 def heartbeat(table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-    """Extend the member's session. With REBALANCE_IN_PROGRESS it has to join again."""
+    """Extend the member's session. REBALANCE_IN_PROGRESS makes it join again."""
     try:
         member, _ = _classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -221,7 +221,7 @@ def heartbeat(table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest
 
 
 def _must_compute_target(table: GroupTable, group: ConsumerGroup, now_ms: int) -> bool:
-    """Whether a new target is due and the group has only classic members, which compute it by joining again."""
+    """True if a new target is due and the group has only classic members, which compute it by joining again."""
     alone = all(member.classic is not None for member in group.members.values())
     return alone and target_is_due(table.consumer, group, now_ms)
 
@@ -283,7 +283,7 @@ def leave(
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | ErrorCode:
-    """The member to remove, or the error for it. Administrators may name a static member by its instance id alone."""
+    """Returns the member to remove, or its error. Administrators may identify a static member by instance id alone."""
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if instance_id is None:
         return group.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)

@@ -1,4 +1,4 @@
-"""Where groups change between protocols: `GroupConversion` is what consumer groups know of it.
+"""Conversion of groups between protocols: `GroupConversion` implements the interface of the consumer groups.
 
 A classic group with members becomes a consumer group with the first member that sends ConsumerGroupHeartbeat; its
 classic members stay. It becomes a classic group again when the last member of the consumer protocol has left and
@@ -30,7 +30,7 @@ class GroupConversion:
             return ConsumerGroup(group_id)
         if not classic.is_empty():
             return upgrade(self._table, classic, decision)
-        if classic.stored is not None:  # else it holds offsets only, and has no record of its own
+        if classic.stored is not None:  # otherwise it has offsets only, and no record of its own
             decision.record(group_tombstone(group_id))
         return ConsumerGroup(group_id)
 

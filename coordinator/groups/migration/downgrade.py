@@ -1,4 +1,4 @@
-"""A consumer group that only classic members are left in becomes a classic group (KIP-848, "Migration")."""
+"""A consumer group in which only classic members remain becomes a classic group (KIP-848, "Migration")."""
 
 from collections.abc import Collection, Iterator
 
@@ -19,14 +19,14 @@ from odradek.wire.schema.versioned import peek_int16
 
 
 def can_downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str]) -> bool:
-    """Whether only classic members are left without `removed`, and the group may become a classic one."""
+    """True if without `removed` only classic members remain, and the group may become a classic one."""
     left = [member for member_id, member in group.members.items() if member_id not in removed]
     all_classic = bool(left) and all(member.classic is not None for member in left)
     return all_classic and table.config.consumer.downgrades and len(left) <= table.config.group_max_size
 
 
 def downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> None:
-    """Convert the group without `removed` to a classic group, and begin a rebalance."""
+    """Convert the group without `removed` to a classic group, and start a rebalance."""
     classic = to_classic(table, group, removed, decision)
     prepare_rebalance(table.classic, classic, decision)
 
@@ -67,7 +67,7 @@ def _as_classic_member(group_id: str, member: ConsumerMember, side: ClassicSide)
 
 
 def write_assignment(partitions: Partitions | Held, metadata: bytes, image: MetadataImage) -> bytes:
-    """The assignment of a classic member as bytes, in the version of its subscription `metadata`."""
+    """Encode the assignment of a classic member, in the version of its subscription `metadata`."""
     version = min(max(peek_int16(memoryview(metadata), "a subscription"), 0), 3)
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=tuple(_named(partitions, image))), version)
 

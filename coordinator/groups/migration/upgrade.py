@@ -1,7 +1,7 @@
 """A classic group with members becomes a consumer group (KIP-848, "Migration").
 
-Its members keep their ids and what they are assigned, and are served by `classic_members` from then on. The records
-decided are the classic group's tombstone, and all records of the consumer group.
+Its members keep their ids and assignments, and are served by `classic_members` from then on. The decided records are
+the classic group's tombstone, and all records of the consumer group.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from odradek.wire.errors import ErrorCode, ProtocolError
 
 
 def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> ConsumerGroup:
-    """Make a consumer group of a classic group with members; held JoinGroup and SyncGroup requests are refused.
+    """Convert a classic group with members to a consumer group; held JoinGroup and SyncGroup requests are refused.
 
     Raises:
         RefusedError: GROUP_ID_NOT_FOUND, when the group may not or cannot be converted; the message has the reason.
@@ -60,14 +60,14 @@ def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> Con
 
 
 def not_found(table: GroupTable, group_id: str, why: str = "") -> RefusedError:
-    """The error for an id that no consumer group has; `why` is why a group of another protocol is not converted."""
+    """Returns the error for an id without a consumer group; `why` explains why another protocol's is not converted."""
     if table.find(group_id) is not None:
         return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group{why}.")
     return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
 def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerGroup:
-    """A consumer group in which every member is Stable in the classic generation, with its assignment of then."""
+    """Returns a consumer group in which every member is Stable in the classic generation, with its assignment there."""
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.target_epoch = classic.generation
     for member in classic.members.values():
@@ -97,7 +97,7 @@ def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataIm
 
 
 def _has_user_data(member: Member) -> bool:
-    """Whether the member's assignment has user data, which the coordinator's assignors would not keep."""
+    """True if the member's assignment has user data, which the coordinator's assignors would not keep."""
     return bool(member.assignment) and bool(decode_assignment(member.assignment).user_data)
 
 
@@ -113,7 +113,7 @@ def _read_assignment(data: bytes, epoch: int, image: MetadataImage) -> Held:
 
 
 def _group_records(group: ConsumerGroup) -> list[ShardRecord]:
-    """The records of a whole group that begins at once."""
+    """Returns all records of a new group."""
     group_id, listed = group.group_id, tuple(group.members.values())
     return [
         *(records.member_record(group_id, member) for member in listed),

@@ -1,1 +1,1 @@
-"""Committed offsets: committing, in transactions too, fetching, deleting, and the store that keeps them."""
+"""Committed offsets: committing, also in transactions, fetching, deleting, and the store that keeps them."""

@@ -20,7 +20,7 @@ from odradek.wire.messages.offset_commit import (
 )
 
 GROUP_ID_NOT_FOUND_VERSION = 9
-"""From this version an unknown group is GROUP_ID_NOT_FOUND; before, clients know only ILLEGAL_GENERATION."""
+"""From this version on an unknown group is GROUP_ID_NOT_FOUND; before, clients support only ILLEGAL_GENERATION."""
 
 
 def offset_commit(
@@ -34,7 +34,7 @@ def offset_commit(
 ) -> None:
     """Write the commits that are allowed; the reply has an error for each partition.
 
-    `group` is the group of the request's id. `prepared` are the request's records, if `prepare` has made them.
+    `group` is the group of the request's id. `prepared` are the request's records, if `prepare` has encoded them.
     """
     error = _check(group, request, client.api_version)
     if group is not None and not error:
@@ -49,7 +49,7 @@ def _check(group: Group | None, request: OffsetCommitRequest, api_version: int) 
     if group is not None:
         return group.check_offset_commit(request, api_version)
     if request.generation_id_or_member_epoch < 0:
-        return ErrorCode.NONE  # a consumer that assigns its partitions itself; replay of the commit makes its group
+        return ErrorCode.NONE  # a consumer that assigns its partitions itself; replay of the commit creates its group
     by_name = api_version >= GROUP_ID_NOT_FOUND_VERSION
     return ErrorCode.GROUP_ID_NOT_FOUND if by_name else ErrorCode.ILLEGAL_GENERATION
 
@@ -73,11 +73,11 @@ def _commit_topic(
 
 
 def batch_of_all(decision: Decision, prepared: Prepared | None) -> bytes | None:
-    """The batch that was encoded in advance; None if not all of its records are to be written."""
+    """Returns the batch that was encoded in advance; None if not all of its records must be written."""
     return prepared.batch if prepared and len(decision.records) == prepared.count else None
 
 
 def check_metadata(partition: CommitPartition, limit: int) -> ErrorCode:
-    """NONE if the metadata of an offset is within `offset.metadata.max.bytes`, else OFFSET_METADATA_TOO_LARGE."""
+    """Returns NONE if the metadata is within `offset.metadata.max.bytes`, else OFFSET_METADATA_TOO_LARGE."""
     too_large = len(partition.committed_metadata or "") > limit
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else ErrorCode.NONE

@@ -60,16 +60,16 @@ def _has_offset(table: OffsetTable, group_id: str, topic: str, partition: int) -
 
 
 def delete_all_offsets(table: OffsetTable, group_id: str, decision: Decision) -> None:
-    """Delete every offset of a group, pending ones included."""
+    """Delete every offset of a group, including pending ones."""
     committed = [(topic, index) for topic, indexes in table.store.topics(group_id).items() for index in indexes]
     for topic, partition in dict.fromkeys([*committed, *table.store.pending_partitions(group_id)]):
         decision.record(offset_tombstone(group_id, topic, partition))
 
 
 def delete_offsets_of_topics(table: OffsetTable, decision: Decision, limit: int) -> None:
-    """Delete offsets of every group in `table.deleted_topics`, at most `limit` at once, pending ones included.
+    """Delete the offsets of every group in `table.deleted_topics`, including pending ones, at most `limit` at once.
 
-    While more may remain, the deletion timer is set. Offsets in a topic that has been created anew stay.
+    While more may remain, the deletion timer is set. Offsets in a topic that has been created again are kept.
     """
     found = list(islice(_deleted_offsets(table), limit))
     for group_id, topic, partition in found:
@@ -81,7 +81,7 @@ def delete_offsets_of_topics(table: OffsetTable, decision: Decision, limit: int)
 
 
 def offsets_left(table: OffsetTable, group_id: str) -> TopicOffsets:
-    """All commits of a group except those that are about to be deleted with their topics. Not to be changed."""
+    """Returns all commits of a group except those about to be deleted with their topics. Not to be changed."""
     topics = table.store.topics(group_id)
     if table.deleted_topics.isdisjoint(topics):
         return topics
@@ -98,13 +98,13 @@ def _of_topic(committed: PartitionOffsets, topic_id: UUID | None) -> PartitionOf
 
 
 def _current_ids(table: OffsetTable) -> dict[str, UUID | None]:
-    """The id of the topic that has the name of each deleted topic now, None where there is none."""
+    """Returns the id of the current topic with the name of each deleted topic, None if there is none."""
     image = table.image()
     return {name: None if (topic := image.topic(name)) is None else topic.topic_id for name in table.deleted_topics}
 
 
 def _deleted_offsets(table: OffsetTable) -> Iterator[GroupTopicPartition]:
-    """Every offset in a deleted topic, committed or pending, once."""
+    """Yield every offset in a deleted topic, committed or pending, once."""
     ids = _current_ids(table)
     for group_id, topics in table.store.groups():
         for topic, partitions in topics.items():

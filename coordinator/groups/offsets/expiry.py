@@ -1,4 +1,4 @@
-"""Retention of committed offsets, and of groups that have none left (KIP-211)."""
+"""Retention of committed offsets, and of groups without offsets (KIP-211)."""
 
 from collections.abc import Container, Iterable
 
@@ -9,20 +9,20 @@ from odradek.coordinator.groups.offsets.table import OffsetTable
 from odradek.wire.stored.group_records import OffsetCommitValue
 
 DELETED_AT_ONCE = 500
-"""How many offsets are deleted in one operation where no client waits: some milliseconds' work."""
+"""How many offsets are deleted in one operation for which no client waits: a few milliseconds' work."""
 
 
 def schedule_retention(table: OffsetTable, now_ms: int) -> None:
-    """Look for expired offsets again after the check interval."""
+    """Search for expired offsets again after the check interval."""
     table.timers.set(table.retention_timer, now_ms + table.config.offsets_retention_check_interval_ms)
 
 
 def expire_offsets(
     table: OffsetTable, groups: Iterable[Group], decision: Decision, skipped: Container[str]
 ) -> tuple[set[str], bool]:
-    """Delete offsets past their retention, and empty groups without offsets; groups in `skipped` are left alone.
+    """Delete offsets past their retention, and empty groups without offsets, except the groups in `skipped`.
 
-    Returns the ids of the groups that records were decided for, and whether that is all: when a decision has
+    Returns the ids of the groups that have records in the decision, and whether that is all: when a decision has
     DELETED_AT_ONCE records, the rest is left for the next call.
     """
     changed: set[str] = set()
@@ -39,7 +39,7 @@ def expire_offsets(
 
 def _expire_offsets_of(table: OffsetTable, group: Group, decision: Decision) -> None:
     retention_ms = table.config.offsets_retention_ms
-    # An open transaction may yet commit: its group stays, and so do the offsets that it would change.
+    # An open transaction may still commit: its group is kept, and so are the offsets that it would change.
     all_expired = not table.store.pending_partitions(group.group_id)
     for topic, partitions in table.store.topics(group.group_id).items():
         since = group.unused_since(topic)
@@ -57,6 +57,6 @@ def _expire_offsets_of(table: OffsetTable, group: Group, decision: Decision) -> 
 def _is_expired(value: OffsetCommitValue, since: UnusedSince | None, retention_ms: int, now_ms: int) -> bool:
     if since is None:
         return False
-    if value.expire_timestamp >= 0:  # the client brought its own retention, as OffsetCommit 2 to 4 allow
+    if value.expire_timestamp >= 0:  # the client sent its own retention, as OffsetCommit 2 to 4 allow
         return now_ms >= value.expire_timestamp
     return now_ms - since(value) >= retention_ms

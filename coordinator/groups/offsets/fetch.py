@@ -1,7 +1,7 @@
-"""OffsetFetch, versions 1 to 10: the committed offsets of a group; from version 8 of several, joined by the handler.
+"""OffsetFetch, versions 1 to 10: the committed offsets of a group; from version 8 on of several, joined by the handler.
 
-With `require_stable` (from version 7, KIP-447) an offset that an open transaction would change is answered with
-UNSTABLE_OFFSET_COMMIT: a consumer that starts from the old offset would process again what that transaction covers.
+With `require_stable` (from version 7 on, KIP-447) an offset that an open transaction would change is returned as
+UNSTABLE_OFFSET_COMMIT: a consumer that starts from the old offset would process the transaction's records again.
 """
 
 from uuid import UUID
@@ -26,7 +26,7 @@ from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.stored.group_records import OffsetCommitValue
 
 NO_OFFSET = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
-"""The answer for a partition without a committed offset."""
+"""The response for a partition without a committed offset."""
 
 BATCH_VERSION = 8
 
@@ -34,7 +34,7 @@ BATCH_VERSION = 8
 def offset_fetch(
     table: OffsetTable, find: GroupLookup, request: OffsetFetchRequest, api_version: int
 ) -> OffsetFetchResponse:
-    """Answer a whole request, all of whose groups are in this shard."""
+    """Serve a whole request, all of whose groups are in this shard."""
     if api_version >= BATCH_VERSION:
         stable = request.require_stable
         return OffsetFetchResponse(
@@ -54,7 +54,7 @@ def offset_fetch(
 def offset_fetch_group(
     table: OffsetTable, group: Group | None, request: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """Answer for one group, None when it is unknown: it then has no offsets, which is no error."""
+    """Serve one group, None when it is unknown: it then has no offsets, which is not an error."""
     error = ErrorCode.NONE if group is None else group.check_offset_fetch(request.member_id, request.member_epoch)
     if error:
         return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
@@ -82,7 +82,7 @@ def _topic(
 
 
 def _of_topic(value: OffsetCommitValue, topic_id: UUID) -> OffsetCommitValue:
-    """The commit, unless it was made for another topic of that name; a zero id on either side is not known."""
+    """Returns the commit, unless it is for another topic of that name; a zero id on either side means unknown."""
     if ZERO_UUID in (value.topic_id, topic_id) or value.topic_id == topic_id:
         return value
     return NO_OFFSET

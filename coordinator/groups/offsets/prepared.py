@@ -1,4 +1,4 @@
-"""The records of OffsetCommit and TxnOffsetCommit; those of a large request are encoded before it is decided.
+"""The records of OffsetCommit and TxnOffsetCommit; those of a large request are encoded before the decision.
 
 They depend on no state, so that a worker thread can encode them. The decision selects those that are written.
 """
@@ -43,9 +43,9 @@ class Prepared:
 
 
 def prepare(request: Commit, now_ms: int) -> Prepared | None:
-    """All records that the request may write at `now_ms`.
+    """Encode all records that the request may write at `now_ms`.
 
-    None when one cannot be encoded: most likely its metadata is too large, which the decision then answers.
+    None when one cannot be encoded: most likely its metadata is too large, which the decision then reports.
     """
     try:
         topics = [
@@ -60,7 +60,7 @@ def prepare(request: Commit, now_ms: int) -> Prepared | None:
 
 
 def commit_record(request: Commit, topic: CommitTopic, partition: CommitPartition, now_ms: int) -> ShardRecord:
-    """The record of one partition. Raises odradek.wire.errors.EncodeError for metadata that is too long."""
+    """Returns the record of one partition. Raises odradek.wire.errors.EncodeError for metadata that is too long."""
     if isinstance(request, TxnOffsetCommitRequest):
         return offset_record(request.group_id, topic, partition, now_ms, producer_id=request.producer_id)
     expire_ms = _expire_ms(request.retention_time_ms, now_ms)
@@ -68,5 +68,5 @@ def commit_record(request: Commit, topic: CommitTopic, partition: CommitPartitio
 
 
 def _expire_ms(retention_ms: int, now_ms: int) -> int | None:
-    """The expiry of a commit whose request has a retention (versions 2 to 4), limited to an int64; None without one."""
+    """Returns the expiry of a commit with a retention (versions 2 to 4), limited to an int64; None without one."""
     return None if retention_ms == DEFAULT_RETENTION else min(now_ms + retention_ms, LAST_TIMESTAMP_MS)

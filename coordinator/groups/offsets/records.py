@@ -38,9 +38,9 @@ def offset_record(
     expire_ms: int | None = None,
     producer_id: int = NO_PRODUCER_ID,
 ) -> ShardRecord:
-    """The record of a commit made at `now_ms`; with a `producer_id`, of one in that producer's transaction.
+    """Returns the record of a commit at `now_ms`; with a `producer_id`, of one in that producer's transaction.
 
-    `expire_ms` is the time of its expiry, None where the broker's retention applies.
+    `expire_ms` is the time of its expiry, None if the broker's retention applies.
 
     Raises:
         odradek.wire.errors.EncodeError: the metadata is too long for a record.
@@ -56,12 +56,12 @@ def offset_record(
     version = OFFSET_COMMIT_VALUE_VERSION if expire_ms is None else EXPIRING_OFFSET_COMMIT_VALUE_VERSION
     key = _offset_key(group_id, topic.name, partition.partition_index)
     written = encoder(OffsetCommitValue, version)(value, bytearray(_INT16.pack(version)), [])
-    # The version with a retention has no place for the topic's id: what is read from it is not this value.
+    # The version with a retention has no field for the topic's id: decoding it does not give this value.
     return ShardRecord(key, bytes(written), producer_id, decoded=value if expire_ms is None else None)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> ShardRecord:
-    """The record that removes a partition's committed offset."""
+    """Returns the record that removes a partition's committed offset."""
     return ShardRecord(_offset_key(group_id, topic, partition), None)
 
 
@@ -71,16 +71,16 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 @lru_cache(maxsize=16)
 def _offset_key_start(group_id: str, topic: str) -> bytes:
-    """The beginning that the keys of a topic's partitions share; cached, as a commit may have ten thousand of them."""
+    """Returns the key prefix of a topic's partitions; cached, as a commit may have ten thousand of them."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=0)
     return encode_key(key)[: -_INT32.size]
 
 
 def decode_offset_key(key: bytes) -> GroupTopicPartition | None:
-    """The group, topic and partition of an offset's key; None for a key of another kind.
+    """Returns the group, topic and partition of an offset's key; None for a key of another kind.
 
     Raises:
-        odradek.wire.errors.DecodeError: the record type is that of an offset, and the rest is no such key.
+        odradek.wire.errors.DecodeError: the record type is that of an offset, but the rest is invalid.
     """
     if key[: _INT16.size] not in _OFFSET_TYPES:
         return None
@@ -95,7 +95,7 @@ def _read_offset_key_start(start: bytes) -> tuple[str, str]:
 
 
 def decode_offset(data: bytes) -> OffsetCommitValue:
-    """Read a commit's value, of any version. Raises odradek.wire.errors.ProtocolError for other bytes."""
+    """Decode a commit's value, of any version. Raises odradek.wire.errors.ProtocolError for other bytes."""
     version = int.from_bytes(data[: _INT16.size], "big", signed=True)
     value, end = decoder(OffsetCommitValue, version)(memoryview(data), _INT16.size)
     if end != len(data):

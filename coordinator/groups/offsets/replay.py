@@ -1,4 +1,4 @@
-"""Applies records of committed offsets: the only place where the store changes."""
+"""Applies records of committed offsets: the only code that changes the store."""
 
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.offsets.records import decode_offset
@@ -8,10 +8,10 @@ from odradek.wire.stored.group_records import OffsetCommitValue
 
 
 def replay_offset(store: OffsetStore, key: GroupTopicPartition, record: ShardRecord) -> None:
-    """Apply a record about the offset of `key`: a commit, a commit in a transaction, or a tombstone.
+    """Apply a record of the offset of `key`: a commit, a commit in a transaction, or a tombstone.
 
     Raises:
-        odradek.wire.errors.ProtocolError: the value is no committed offset.
+        odradek.wire.errors.ProtocolError: the value is not a committed offset.
     """
     if record.value is None:
         store.remove(*key)

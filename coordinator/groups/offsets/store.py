@@ -1,8 +1,8 @@
 """Committed offsets by group, topic and partition. Changed only in replay.
 
 Offsets committed in a transaction are *pending* until its marker. If the transaction commits, the order of the records
-in the log decides, not that of the markers: a commit that was written after a pending one stays. Otherwise a compacted
-log, without the older record, would result in another state than the whole log.
+in the log decides, not that of the markers: a commit that was written after a pending one is kept. Otherwise a
+compacted log, without the older record, would give another state than the whole log.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from odradek.wire.stored.group_records import OffsetCommitValue
 PartitionOffsets = dict[int, OffsetCommitValue]
 TopicOffsets = dict[str, PartitionOffsets]
 GroupTopicPartition = tuple[str, str, int]
-"""Group id, topic name and partition index."""
+"""The group id, topic name and partition index."""
 
 _NOTHING: TopicOffsets = {}
 
@@ -23,9 +23,9 @@ class OffsetStore:
     def __init__(self) -> None:
         self._groups: dict[str, TopicOffsets] = {}
         self._pending: dict[int, dict[GroupTopicPartition, tuple[int, OffsetCommitValue]]] = {}
-        """Producer id to key to (position in the log, value)."""
+        """(position in the log, value) by producer id and key."""
         self._open: dict[GroupTopicPartition, set[int]] = {}
-        """Key to the producer ids that have a pending offset there."""
+        """The producer ids with a pending offset, by key."""
         self._positions: dict[GroupTopicPartition, int] = {}
         """The position in the log of the current commit, for keys with a pending offset."""
         self._position = 0
@@ -67,15 +67,15 @@ class OffsetStore:
             self._positions.pop(key, None)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction has a pending commit for the partition."""
+        """True if an open transaction has a pending commit for the partition."""
         return (group_id, topic, partition) in self._open
 
     def pending_partitions(self, group_id: str) -> list[tuple[str, int]]:
-        """The (topic, partition) pairs of a group that have pending commits."""
+        """Returns the (topic, partition) pairs of a group that have pending commits."""
         return [(topic, partition) for group, topic, partition in self._open if group == group_id]
 
     def each_pending(self) -> Iterator[tuple[int, str, str, int, OffsetCommitValue]]:
-        """Every pending commit as (producer id, group, topic, partition, value)."""
+        """Yield every pending commit as (producer id, group, topic, partition, value)."""
         for producer_id, pending in self._pending.items():
             for key, (_, value) in pending.items():
                 yield producer_id, *key, value
@@ -95,14 +95,14 @@ class OffsetStore:
             self._groups.pop(group_id, None)
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
-        """One commit, None when there is none."""
+        """Returns one commit, None when there is none."""
         partitions = self._groups.get(group_id, _NOTHING).get(topic)
         return None if partitions is None else partitions.get(partition)
 
     def topics(self, group_id: str) -> TopicOffsets:
-        """All commits of a group, by topic and partition. Not to be changed."""
+        """Returns all commits of a group, by topic and partition. Not to be changed."""
         return self._groups.get(group_id, _NOTHING)
 
     def groups(self) -> Iterable[tuple[str, TopicOffsets]]:
-        """Every group with all its commits, by topic and partition. Not to be changed."""
+        """Returns every group with all its commits, by topic and partition. Not to be changed."""
         return self._groups.items()

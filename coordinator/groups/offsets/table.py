@@ -1,4 +1,4 @@
-"""The committed offsets of one shard; the operations on offsets take it as their first argument."""
+"""The committed offsets of one shard; operations on offsets take the table as their first argument."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from odradek.coordinator.timers import Timer, Timers
 
 @dataclass(slots=True)
 class OffsetTable:
-    """The offsets, the settings that apply to them, and their timers. `image` gives the newest published metadata."""
+    """The offsets, their settings, and their timers. `image` returns the newest published metadata."""
 
     config: GroupConfig
     image: Callable[[], MetadataImage]

@@ -6,9 +6,9 @@ from odradek.coordinator.timers import TimerKind
 
 
 class OffsetTimer(TimerKind):
-    """What a timer of a shard's offsets is for."""
+    """The kinds of timers of a shard's offsets."""
 
     RETENTION = auto()
-    """Offsets and empty groups whose retention has passed are to be removed."""
+    """Offsets and empty groups whose retention has passed must be removed."""
     TOPICS_DELETED = auto()
-    """More offsets in deleted topics are to be removed."""
+    """More offsets in deleted topics must be removed."""

@@ -1,7 +1,7 @@
 """TxnOffsetCommit, versions 0 to 5: offsets committed with the producer's transaction (KIP-98, KIP-447).
 
-From version 3 a request names the consumer, so that one that was removed from its group cannot commit; before, only the
-epoch of the producer fences it. Unlike OffsetCommit it is allowed while members wait for their assignment.
+From version 3 on a request identifies the consumer, so that one that was removed from its group cannot commit; before,
+only the epoch of the producer fences it. Unlike OffsetCommit it is allowed while members wait for their assignment.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def txn_offset_commit(
 ) -> None:
     """Write the commits that are allowed, in the producer's transaction; the reply has an error for each partition.
 
-    `group` is the group of the request's id. `prepared` are the request's records, if `prepare` has made them.
+    `group` is the group of the request's id. `prepared` are the request's records, if `prepare` has encoded them.
     """
     error = _check(group, request)
     listed = zip(request.topics, prepared.topics if prepared else [()] * len(request.topics), strict=True)
@@ -47,7 +47,7 @@ def _check(group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
         return ErrorCode.INVALID_GROUP_ID
     if group is not None:
         return group.check_txn_offset_commit(request)
-    # A consumer that assigns its partitions itself: replay of its first commit makes the group.
+    # A consumer that assigns its partitions itself: replay of its first commit creates the group.
     return ErrorCode.NONE if request.generation_id_or_member_epoch < 0 else ErrorCode.ILLEGAL_GENERATION
 
 

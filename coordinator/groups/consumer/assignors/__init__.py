@@ -1,4 +1,4 @@
-"""The server-side assignors, by the names that clients ask for. Each is a function of a `Problem`."""
+"""The server-side assignors, by the names that clients use. Each is a function of a `Problem`."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -9,4 +9,4 @@ from odradek.coordinator.groups.consumer.assignors.range import assign_ranges
 from odradek.coordinator.groups.consumer.assignors.uniform import assign_uniformly
 
 ASSIGNORS: Final[Mapping[str, Callable[[Problem], Solution]]] = {UNIFORM: assign_uniformly, RANGE: assign_ranges}
-"""Name to assignor."""
+"""The assignors by name."""

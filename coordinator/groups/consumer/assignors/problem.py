@@ -7,12 +7,12 @@ from uuid import UUID
 from odradek.coordinator.groups.consumer.member import Partitions
 
 Solution = Mapping[str, Partitions]
-"""Member id to its partitions. Every partition that has subscribers is assigned to exactly one of them."""
+"""The partitions of each member id. Every partition that has subscribers is assigned to exactly one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """A member: the topics that it subscribes to, and its part of the last target."""
+    """A member: the topics that it subscribes to, and its partitions in the last target."""
 
     member_id: str
     instance_id: str | None
@@ -22,7 +22,7 @@ class MemberSubscription:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The members, and how many partitions each of their topics has."""
+    """The members, and the number of partitions of each of their topics."""
 
     members: tuple[MemberSubscription, ...]
     partition_counts: Mapping[UUID, int]

@@ -1,7 +1,7 @@
 """The `range` assignor: each subscriber of a topic gets a range of consecutive partitions, in the order of the members.
 
-Topics with the same subscribers and as many partitions are split equally, which joins of topics need. Static members
-come first, by instance id, so that they keep their ranges when their member ids change.
+Topics with the same subscribers and the same number of partitions are split equally, as joins of topics require. Static
+members come first, by instance id, so that they keep their ranges when their member ids change.
 """
 
 from uuid import UUID
@@ -10,7 +10,7 @@ from odradek.coordinator.groups.consumer.assignors.problem import MemberSubscrip
 
 
 def assign_ranges(problem: Problem) -> Solution:
-    """Split every topic among its subscribers; the first ones get one more where it does not divide."""
+    """Split every topic among its subscribers; if it does not divide evenly, the first ones get one more."""
     members = sorted(problem.members, key=_order)
     given: dict[str, dict[UUID, frozenset[int]]] = {member.member_id: {} for member in members}
     for topic_id, count in problem.partition_counts.items():

@@ -1,6 +1,6 @@
-"""The `uniform` assignor: the members' numbers of partitions differ by one at most, and members keep what they can.
+"""The `uniform` assignor: members' numbers of partitions differ by one at most, and members keep what they can.
 
-Where members subscribe to different topics that may be impossible; then no member has two more than another member that
+If members subscribe to different topics that may be impossible; then no member has two more than another member that
 could get one of them.
 """
 
@@ -14,7 +14,7 @@ TopicIdPartition = tuple[UUID, int]
 
 
 def assign_uniformly(problem: Problem) -> Solution:
-    """Keep what members have, as far as they subscribe to it; assign the rest to members with few; then balance."""
+    """Keep the partitions of topics still subscribed to, assign the rest to members with few, then balance."""
     members = problem.members
     held = {member.member_id: _kept(problem, member) for member in members}
     alike = len({member.topic_ids for member in members}) == 1
@@ -43,7 +43,7 @@ def _free(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> list[Top
 
 
 def _fill_alike(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> None:
-    """All subscribe to the same topics: members that have most keep the one partition more that some must have."""
+    """With equal subscriptions: if the partitions do not divide evenly, members with the most get the extra ones."""
     share, extra = divmod(sum(problem.partition_counts.values()), len(held))
     by_size = sorted(held, key=lambda member_id: -len(held[member_id]))
     quotas = {member_id: share + (position < extra) for position, member_id in enumerate(by_size)}
@@ -56,7 +56,7 @@ def _fill_alike(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> No
 
 
 def _fill(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> None:
-    """Assign topics with few subscribers first: with the others the numbers can still be balanced."""
+    """Assign topics with few subscribers first; those with many can still balance the numbers afterwards."""
     subscribers = _subscribers(problem)
     for partition in sorted(_free(problem, held), key=lambda partition: (len(subscribers[partition[0]]), partition)):
         least = min(subscribers[partition[0]], key=lambda member_id: len(held[member_id]))
@@ -64,9 +64,9 @@ def _fill(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> None:
 
 
 def _balance(problem: Problem, held: dict[str, list[TopicIdPartition]]) -> None:
-    """Move partitions from a member to a subscriber that has at least two less, until there is none.
+    """Move partitions from a member to a subscriber that has at least two fewer, until there is none.
 
-    Each move makes the sum of the squares of the members' numbers smaller, so it ends.
+    Each move reduces the sum of the squares of the members' numbers, so the loop terminates.
     """
     subscribers = _subscribers(problem)
     moved = True
