@@ -1,8 +1,9 @@
-"""Topics become tables and come back: jobs on PySpark, a copy between clusters, and a source that reads segments.
+"""Jobs that move data between topics, tables, databases and clusters, on PySpark, and a Spark source that reads
+segments.
 
 Each job is a function, documented and importable from here, and a command of `odradek pipeline`. They work with any
-Kafka. Nothing is imported before it is used: Spark comes with `pip install 'odradek[spark]'`. docs/pipeline.md walks
-through all of it.
+Kafka. Modules are imported at first use: Spark is installed with `pip install 'odradek[spark]'`. docs/pipeline.md
+describes all jobs.
 """
 
 import importlib
@@ -46,7 +47,7 @@ _HOMES = {
     "spark_session": "odradek.pipeline.session",
     "transform": "odradek.pipeline.transforming.job",
 }
-"""The public names and the modules that they stand in."""
+"""The public names and their modules."""
 
 __all__ = [
     "Bound",
@@ -72,7 +73,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import at first use, so that a name costs only what it needs."""
+    """Import at first use, so that a name imports only what it needs."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,5 +1,5 @@
-"""The archive job: topics become a table, exactly once by (topic, partition, offset).
+"""The archive job: copies topics to a table, exactly once by (topic, partition, offset).
 
-`planning` decides which offsets a batch has, `batch` reads and writes them, `gaps` explains the offsets without a
-record, `sink` and its two implementations commit, and `job` drives them.
+`planning` decides the offsets of a batch, `batch` reads and writes them, `gaps` explains the offsets without a record,
+`sink` and its two implementations commit, and `job` runs them.
 """

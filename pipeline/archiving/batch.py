@@ -1,4 +1,4 @@
-"""One batch: read from the topics, parsed where that is wanted, counted, and its gaps found."""
+"""One batch: reads it from the topics, parses it if requested, counts its records, and finds its gaps."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyspark's types are incomplete
@@ -22,19 +22,19 @@ ORDER: Final = ("topic", "partition", "offset")
 PARTITION_COLUMNS: Final = {"none": (), "date": ("date",), "hour": ("date", "hour")}
 PARTITION_TYPES: Final = {"date": "date", "hour": "int"}
 FEW_RECORDS: Final = 250_000
-"""A task with fewer records is not worth a file of its own."""
+"""The minimal number of records for a file of its own."""
 
 
 @dataclass(slots=True)
 class Counted:
-    """What a batch has of one partition: the number of records, and the offsets without one."""
+    """One partition's part of a batch: the number of records, and the offsets without one."""
 
     records: int = 0
     gaps: list[Gap] = field(default_factory=list[Gap])
 
 
 def tasks_for(planned: Sequence[Planned], record_bytes: float, target_bytes: int, cores: int) -> int:
-    """How many files to write a batch in: of about the target size, and so many that all cores have enough to do."""
+    """Return the number of files of a batch: of about the target size, and enough to use all cores."""
     offsets = sum(one.end - one.first for one in planned)
     by_size = -(-int(offsets * record_bytes) // target_bytes)
     return max(1, by_size, min(cores, offsets // FEW_RECORDS))
@@ -43,9 +43,8 @@ def tasks_for(planned: Sequence[Planned], record_bytes: float, target_bytes: int
 def read_topics(
     spark: "SparkSession", connection: Connection, planned: Sequence[Planned], tasks: int
 ) -> "tuple[DataFrame, bool]":
-    """The records of a batch in the columns of `format("kafka")`, and whether each of its tasks has them in order.
-
-    Records of aborted transactions are left out. The read fails if offsets were deleted meanwhile.
+    """Return the records of a batch with the columns of `format("kafka")`, and whether each task has them in order.
+    Records of aborted transactions are omitted. The read fails if offsets have been deleted since.
     """
     present = [one for one in planned if one.end > one.first]
     frame = (
@@ -83,12 +82,12 @@ def in_order(frame: "DataFrame", partition_by: str, *, is_ordered: bool) -> "Dat
 
 
 def count_records(frame: "DataFrame") -> dict[TopicPartition, int]:
-    """The number of records of each partition."""
+    """Return the number of records of each partition."""
     return {TopicPartition(row[0], row[1]): row[2] for row in frame.groupBy("topic", "partition").count().collect()}
 
 
 def find_gaps(frame: "DataFrame", planned: Sequence[Planned], counts: dict[TopicPartition, int]) -> dict[Any, Counted]:
-    """Count each partition's records, and find the offsets without one where there are fewer than offsets."""
+    """Count each partition's records, and find the offsets without one if there are fewer records than offsets."""
     found = {one.place: Counted(counts.get(one.place, 0)) for one in planned}
     with_gaps = [one for one in planned if found[one.place].records < one.end - one.first]
     runs = _runs(frame, [one.place for one in with_gaps]) if with_gaps else {}
@@ -98,7 +97,7 @@ def find_gaps(frame: "DataFrame", planned: Sequence[Planned], counts: dict[Topic
 
 
 def _runs(frame: "DataFrame", places: Sequence[TopicPartition]) -> dict[TopicPartition, list[Gap]]:
-    """Where offsets follow each other without a gap, of each partition in order."""
+    """Return the runs of consecutive offsets, for each partition in order."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""Which failures of a batch end the job at once, and which are worth another attempt."""
+"""Decides which failures of a batch end the job, and which are retried."""
 
 import errno
 from typing import Final
@@ -8,12 +8,12 @@ from odradek.pipeline.table.log import FencedError
 from odradek.pipeline.wire_client import TopicGoneError
 
 PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""How long to wait before a batch is tried again: about half a minute in all, enough for a broker to start."""
+"""The pauses before retries of a batch, in seconds: about half a minute in total, enough for a broker to start."""
 _NO_SPACE: Final = "No space left on device"
 
 
 def final(error: Exception, place: str) -> PipelineError | None:
-    """The error to end the job with; None if another attempt may succeed."""
+    """Return the error to end the job with; None if a retry may succeed."""
     if isinstance(error, FencedError | TopicGoneError):
         return error
     if _NO_SPACE in str(error) or (isinstance(error, OSError) and error.errno == errno.ENOSPC):
@@ -29,7 +29,7 @@ def final(error: Exception, place: str) -> PipelineError | None:
 
 
 def reason(error: Exception) -> str:
-    """One line with the cause of a failure."""
+    """Return the cause of a failure in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes or lines or [type(error).__name__])[-1 if causes else 0][:500]

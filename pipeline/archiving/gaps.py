@@ -1,4 +1,4 @@
-"""Why offsets have no record: read off the headers of the batches that the broker has around them."""
+"""Finds out why offsets have no record, from the headers of the broker's batches around them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,15 +17,15 @@ UNEXPLAINED: Final = "unexplained"
 FETCH_BYTES: Final = 16 * 1024 * 1024
 
 Gap = tuple[int, int]
-"""Offsets without a record: from the first up to but not with the second."""
+"""Offsets without a record: from the first up to, but excluding, the second."""
 
 
 def explain(client: WireClient, place: TopicPartition, gaps: Sequence[Gap]) -> Counter[str]:
     """Count the offsets of `gaps`, which are in order, by reason. Reads the partition from the first gap on.
 
-    A marker is a control batch; a record of a transaction that was aborted lies in a batch of its producer before an
-    ABORT marker; what no batch holds, or is missing inside one, was removed by compaction. An offset whose batch holds
-    a committed record, or that the log has no longer, is unexplained.
+    A marker is a control batch; a record of an aborted transaction is in a batch of its producer before an ABORT
+    marker; an offset in no batch, or missing inside one, was removed by compaction. An offset in a batch of committed
+    records, or that the log no longer has, is unexplained.
     """
     reasons = _Reasons(list(gaps))
     position, end = gaps[0][0], gaps[-1][1]
@@ -39,7 +39,7 @@ def explain(client: WireClient, place: TopicPartition, gaps: Sequence[Gap]) -> C
 
 
 def _advance(fetched: Fetched, reasons: "_Reasons", position: int) -> int:
-    """Take what came; gives the position behind it."""
+    """Process a fetch; return the position after it."""
     if fetched.error:
         return position
     for header in iter_headers(fetched.records, allow_partial_tail=True):
@@ -52,7 +52,9 @@ def _advance(fetched: Fetched, reasons: "_Reasons", position: int) -> int:
 
 @dataclass(slots=True)
 class _Reasons:
-    """The gaps that lie before what was seen are counted; `undecided` waits for the markers of its producers."""
+    """Counts gaps up to the last processed batch; `undecided` are those that depend on a later marker of their
+    producer.
+    """
 
     gaps: list[Gap]
     counted: Counter[str] = field(default_factory=Counter[str])
@@ -61,7 +63,7 @@ class _Reasons:
     _taken_to: int = 0
 
     def see(self, header: BatchHeader, records: memoryview) -> None:
-        """Count what the batch, and the hole in front of it, say of the gaps."""
+        """Count the offsets of gaps in the batch, and between the previous batch and it."""
         self.counted[COMPACTED] += self._take(header.base_offset)
         missing = self._take(header.next_offset)
         if header.is_control:
@@ -84,7 +86,7 @@ class _Reasons:
             self.counted[ABORTED if kind is ControlType.ABORT else UNEXPLAINED] += missing
 
     def _take(self, end: int) -> int:
-        """How many offsets of the gaps lie below `end` and were not taken before."""
+        """Return how many offsets of the gaps are below `end` and were not counted before."""
         taken = 0
         while self._index < len(self.gaps):
             first, last = self.gaps[self._index]
@@ -97,7 +99,9 @@ class _Reasons:
         return taken
 
     def total(self, *, complete: bool) -> Counter[str]:
-        """The counts. Producers whose marker compaction has removed had aborted; what was not seen is unexplained."""
+        """Return the counts. Undecided offsets count as aborted, since compaction removes markers; offsets not reached
+        are unexplained.
+        """
         rest = self._take(self.gaps[-1][1])
         self.counted[COMPACTED if complete else UNEXPLAINED] += rest
         self.counted[ABORTED] += sum(self.undecided.values())
@@ -105,7 +109,7 @@ class _Reasons:
 
 
 def missing_ranges(present: Iterable[Gap], start: int, end: int) -> list[Gap]:
-    """The gaps that given ranges, in order and without overlap, leave between `start` and `end`."""
+    """Return the gaps between `start` and `end` that the given ranges, in order and without overlap, do not cover."""
     found: list[Gap] = []
     position = start
     for first, after in present:

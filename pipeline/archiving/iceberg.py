@@ -1,7 +1,6 @@
-"""Batches into an Iceberg table: one append each, whose snapshot carries the offsets in its summary.
-
-So data and offsets count together, and a table that is rolled back is resumed from the offsets of that time. Dead
-letters are appended first, to a table of their own with offsets of its own, and are left out where that has them.
+"""The sink for an Iceberg table: one append per batch, with the offsets in the snapshot's summary. So data and offsets
+are committed together, and a table that is rolled back is resumed from the offsets of that snapshot. Dead letters are
+appended first, to a table of their own with its own offsets, and skipped if that table has them already.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -32,10 +31,9 @@ DEAD_LETTERS: Final = "_dead_letters"
 
 
 class IcebergSink:
-    """The table of that name, in the catalog that the session's settings configure.
-
-    Of two archive jobs at once the one that finds the other's snapshot ends with FencedError. Iceberg appends without
-    a condition, so a moment remains in which it does not find it: run one at a time.
+    """A table of the catalog in the session's settings. If two archive jobs run at once, the one that finds the other's
+    snapshot ends with FencedError. Iceberg has no conditional append, so there is a short time in which it is not
+    found: run one job at a time.
     """
 
     def __init__(self, spark: "SparkSession", name: str, settings: Mapping[str, Any]) -> None:
@@ -84,7 +82,9 @@ class IcebergSink:
             self._dead_offsets = _offsets(self._summary(dead))
 
     def _summary(self, name: str) -> dict[str, str]:
-        """The summary of the newest snapshot, with the newest of ours in it: rewrites of files carry no offsets."""
+        """Return the newest snapshot's summary with the offsets of the newest one that has any: rewrites of files do
+        not set them.
+        """
         self._spark.sql(f"REFRESH TABLE {name}")
         rows = self._spark.sql(
             f"SELECT s.summary FROM {name}.history h JOIN {name}.snapshots s ON h.snapshot_id = s.snapshot_id "  # noqa: S608
@@ -115,7 +115,7 @@ class IcebergSink:
         return self._record_bytes
 
     def write(self, prepared: Prepared) -> "_Appended":
-        """See Sink. Nothing is written before the commit, which is the append."""
+        """See Sink. Nothing is written until the commit, which is the append."""
         refuse_growth(self.path, self.schema, prepared.schema)
         return _Appended(self._spark, self, prepared)
 
@@ -165,7 +165,7 @@ class IcebergSink:
 
 
 class _Appended:
-    """A batch that its commit appends."""
+    """A batch that is appended by its commit."""
 
     def __init__(self, spark: "SparkSession", sink: IcebergSink, prepared: Prepared) -> None:
         self._sink, self._dead_frame = sink, prepared.dead_letters
@@ -187,7 +187,7 @@ class _Appended:
         self._sink.add(self._frame, self._dead_frame if self.dead else None, ranges, topic_ids)
 
     def discard(self) -> None:
-        """Nothing was written."""
+        """Do nothing: nothing was written."""
 
 
 def _offsets(summary: Mapping[str, str]) -> dict[TopicPartition, int]:
@@ -200,7 +200,7 @@ def _as_text(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def refuse_growth(path: str, old: Any, new: Any, field: str = "") -> None:  # noqa: ANN401 - Spark's types
-    """Raise PipelineError for a widening that Iceberg does not have, such as that of bigint to double."""
+    """Raise PipelineError for a type widening that Iceberg does not support, such as bigint to double."""
     from pyspark.sql import types as t
 
     if isinstance(old, t.StructType) and isinstance(new, t.StructType):

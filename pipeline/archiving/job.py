@@ -42,18 +42,18 @@ WRITE_FAILED = "the batch was not written"
 
 
 class Pace(Protocol):
-    """Decides when the job continues, waits and ends."""
+    """Decides when the job continues, pauses and ends."""
 
     def goes_on(self) -> bool:
-        """Whether another batch may begin now."""
+        """True if another batch may begin."""
         ...
 
     def wait_for_more(self) -> bool:
-        """Called when there are no new records: wait, then return whether to look again."""
+        """Called when there are no new records: wait, then return whether to check again."""
         ...
 
     def pause(self, seconds: float) -> None:
-        """Wait before another attempt."""
+        """Wait before a retry."""
         ...
 
 
@@ -76,20 +76,21 @@ def archive(
     pace: Pace | None = None,
     meter: OpenMeter | None = None,
 ) -> Report:
-    """Add what is new in the topics to the table `to`: each (topic, partition, offset) once, whatever was killed when.
+    """Add new records of the topics to the table `to`: each (topic, partition, offset) exactly once, also after
+    crashes.
 
     `to` is a path, or the name of a table for Iceberg. A new table begins at `start` (the first offset); a later run
-    goes on where the table ends. All that is committed when the job begins is archived, with a `pace` until it says no,
-    in batches of about `max_offsets` offsets, each of which counts at once or not at all, in files of about
-    `target_size_bytes`. `group` gets the table's offsets as its committed ones. `meter`
-    opens a progress line, given the number of offsets to archive. `value` and `key` add the columns
-    `parsed` and `parsed_key`; `drop_raw` leaves out what was parsed. `partition_by` makes directories by the record's
-    timestamp in UTC.
+    continues at the table's end. All records committed when the job begins are archived, or with a `pace` new ones
+    until it ends the job, in batches of about `max_offsets` offsets, each committed atomically, in files of about
+    `target_size_bytes`. The table's offsets are committed for the consumer group `group`. `meter` opens a progress
+    line, given the number of offsets to archive. `value` and `key` add the columns `parsed` and `parsed_key`;
+    `drop_raw` omits the raw columns that were parsed. `partition_by` creates directories by the record's timestamp in
+    UTC.
 
-    The report explains every offset without a record. It is incomplete where offsets were lost to retention (unless
-    `allow_loss`) or have no explanation. Failures that may be over soon are tried again for half a minute. Raises
-    PipelineError with the reason: no such topic, one that was deleted or created again, a path that is not ours, other
-    settings than the table has, no space, no broker; FencedError when another archive job has taken the table over.
+    The report explains every offset without a record. It is incomplete if offsets were lost to retention (unless
+    `allow_loss`) or are unexplained. Temporary failures are retried for half a minute. Raises PipelineError with the
+    reason: a topic does not exist, was deleted or recreated, the path is not a table of this job, settings differ from
+    the table's, no space, no broker; FencedError when another archive job has taken the table over.
     """
     names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
     options = Archiving(
@@ -103,7 +104,7 @@ def archive(
 
 
 class Once:
-    """Until everything is archived that was committed when the job began."""
+    """Runs until everything that was committed when the job began is archived."""
 
     def goes_on(self) -> bool:
         """See Pace."""
@@ -127,7 +128,7 @@ class _Silent:
 
 @dataclass(slots=True)
 class _Done:
-    """What a run has done by now."""
+    """The progress of a run."""
 
     partitions: dict[TopicPartition, PartitionReport] = field(default_factory=dict[TopicPartition, PartitionReport])
     notes: dict[str, None] = field(default_factory=dict[str, None])
@@ -202,22 +203,22 @@ class Job:
         raise AssertionError("the last attempt returns or raises")
 
     def _attempt_once(self, action: Callable[[], None]) -> None:
-        """Call `action`; an error of the file system becomes one for the user."""
+        """Call `action`; errors of the file system are mapped to PipelineError."""
         try:
             action()
         except OSError as error:
             raise failures.final(error, self._options.to) or PipelineError(str(error)) from error
 
-    # What there is to do
+    # Planning
 
     def _look(self) -> None:
-        """Find out how far the topics are committed, and whether they are still those of the table."""
+        """Read the topics' committed end offsets, and check that they are still the topics of the table."""
         self._check_topics()
         places = [TopicPartition(name, index) for name, count in self._partitions.items() for index in range(count)]
         self._goal = self._client.list_offsets(places, LATEST, READ_COMMITTED)
 
     def _check_topics(self) -> None:
-        """Raise TopicGoneError where a topic does not exist, or is another one than the table has."""
+        """Raise TopicGoneError if a topic does not exist, or its id differs from the table's."""
         names = self._options.topics
         found = self._client.topics(names)
         if missing := [name for name in names if name not in found]:
@@ -238,7 +239,7 @@ class Job:
         )
 
     def _begin(self, places: Sequence[TopicPartition], earliest: Offsets) -> Offsets:
-        """Where new partitions begin: at 0, unless the user says otherwise of a topic that is new as a whole."""
+        """Return the start offsets of new partitions: 0, or the user's choice if the whole topic is new."""
         known = {place.topic for place in self._sink.done}
         start = Start()
         found = {place: (start if place.topic in known else self._options.start).of(place) for place in places}
@@ -258,7 +259,7 @@ class Job:
     # One batch
 
     def _archive(self) -> None:
-        """Plan a batch and archive it, from what the table and the cluster say now."""
+        """Plan a batch from the current state of table and cluster, and archive it."""
         self._sink.refresh()
         self._check_topics()
         planned = self._plan()
@@ -306,7 +307,7 @@ class Job:
             raise
 
     def _range(self, one: Planned, found: batch.Counted, staged: Staged) -> OffsetRange:
-        """What became of a partition's offsets."""
+        """Return the report on a partition's offsets."""
         skipped = Counter(one.skipped)
         skipped[DEAD_LETTER] += staged.dead.get(one.place, 0)
         if found.gaps:
@@ -315,7 +316,7 @@ class Job:
         return OffsetRange(*one.place, one.start, one.end, found.records, written, dict(+skipped))
 
     def _commit_nothing(self, planned: Sequence[Planned]) -> None:
-        """Offsets that are gone, and partitions that are empty, count as well."""
+        """Commit lost offsets and empty partitions, without records."""
         staged = self._sink.write(Prepared(None, None, self._sink.schema))
         ranges = [OffsetRange(*one.place, one.start, one.end, skipped=dict(one.skipped)) for one in planned]
         self._committed(staged, ranges)
@@ -326,7 +327,9 @@ class Job:
         self._publish()
 
     def _publish(self) -> None:
-        """Commit the table's offsets for lag tools. A failure is noted only: the table has its own offsets."""
+        """Commit the table's offsets for lag tools. A failure is only reported: the job uses the offsets in the
+        table.
+        """
         if self._options.group is None:
             return
         offsets = {place: offset for place, offset in self._sink.done.items() if place.topic in self._options.topics}
@@ -353,7 +356,7 @@ class Job:
 
 
 def open_sink(spark: "SparkSession", options: Archiving) -> Sink:
-    """The table, not yet looked at."""
+    """Return the sink of the table, before `open`."""
     if options.table_format == "iceberg":
         from odradek.pipeline.archiving.iceberg import IcebergSink
 
@@ -362,7 +365,9 @@ def open_sink(spark: "SparkSession", options: Archiving) -> Sink:
 
 
 def check_counts(ranges: Sequence[OffsetRange]) -> None:
-    """Every offset of a batch is a record, written or a dead letter, or has a reason; else PipelineError."""
+    """Raise PipelineError unless every offset of a batch was written, is a dead letter, or has a reason for its
+    absence.
+    """
     for one in ranges:
         accounted = one.written + sum(one.skipped.values())
         if accounted != one.end - one.start or one.written + one.skipped.get(DEAD_LETTER, 0) != one.read:
@@ -373,7 +378,7 @@ def check_counts(ranges: Sequence[OffsetRange]) -> None:
 
 
 def raise_missing(connection: Connection, names: Sequence[str]) -> None:
-    """Say that topics do not exist (any longer)."""
+    """Raise the error for topics that do not exist (any more)."""
     what = ", ".join(repr(name) for name in names)
     raise TopicGoneError(
         names[0], f"{connection.bootstrap} has no topic {what}. What was archived before is in the table"
@@ -381,7 +386,7 @@ def raise_missing(connection: Connection, names: Sequence[str]) -> None:
 
 
 def raise_created_again(name: str, known: str, found: str, path: str) -> None:
-    """Say that a topic is another one than the table has."""
+    """Raise the error for a topic whose id differs from the table's."""
     raise TopicGoneError(
         name,
         f"topic {name!r} was deleted and created again (its id was {known} and is {found}): its offsets begin anew. "

@@ -32,7 +32,7 @@ class Archiving:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a table keeps of them, and a later run must not contradict."""
+        """Return the options that are stored in the table; later runs must use the same."""
         return {
             "format": self.table_format,
             "partition-by": self.partition_by,

@@ -24,13 +24,15 @@ FILE_OPTIONS: Final = {
     "parquet.page.size.row.check.max": "1000",
     "parquet.enable.dictionary": "false",
 }
-"""Row groups of about 1,000 records: one offset is found in a millisecond, and a scan is as fast as with large ones."""
+"""Row groups of about 1,000 records: an offset is found in a millisecond, and scans are as fast as with large
+groups.
+"""
 RECORD_BYTES: Final = 1_000.0
-"""What a record is taken to need before the table has any."""
+"""The assumed size of a record before the table has any."""
 
 
 class ParquetSink:
-    """The table at a path, of which this is the only archive job from `open` on."""
+    """The table at a path. `open` fences other archive jobs."""
 
     def __init__(self, spark: "SparkSession", path: str, settings: Mapping[str, Any]) -> None:
         self._spark, self._settings = spark, dict(settings)
@@ -39,7 +41,9 @@ class ParquetSink:
         self.path = path
 
     def open(self, schema: Any) -> None:  # noqa: ANN401 - a StructType
-        """Make the table or take it over. Raises PipelineError for a folder of others, or other settings than now."""
+        """Create the table or take it over. Raises PipelineError if the folder is not a table, or was created with
+        other settings.
+        """
         if self._log.exists:
             self._compare(self._log.load().settings)
         elif self._log.files.names():
@@ -66,12 +70,12 @@ class ParquetSink:
 
     @property
     def done(self) -> dict[TopicPartition, int]:
-        """Where the archive of each partition goes on."""
+        """The next offset to archive of each partition."""
         return self._log.table.offsets
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """The ids of the topics that the table was made from."""
+        """The ids of the table's topics."""
         return self._log.table.topic_ids
 
     @property
@@ -83,13 +87,13 @@ class ParquetSink:
 
     @property
     def record_bytes(self) -> float:
-        """What a record needs on the disk, by the files of the table."""
+        """The average size of a record in the table's files."""
         table = self._log.table
         size = sum(file.size_bytes for file in table.files.values())
         return size / table.records if table.records else RECORD_BYTES
 
     def write(self, prepared: Prepared) -> "_Staged":
-        """Write a batch into a staging folder, where it does not count yet; it is deleted if this fails."""
+        """Write a batch to a staging folder, outside the table; the folder is deleted if this fails."""
         assert self._writer is not None
         staged = _Staged(self._spark, self._log, self._writer, self._writer.new_staging(), prepared)
         try:
@@ -120,7 +124,7 @@ class _Staged:
             self._files = read_spans(self._spark, f"{self._folder}/data", len(directories), index)
 
     def write_dead_letters(self) -> None:
-        """Write and count their files."""
+        """Write and count the files of dead letters."""
         assert self._prepared.dead_letters is not None
         self._save(self._prepared.dead_letters, "dead-letters", ())
         self._dead = read_spans(self._spark, f"{self._folder}/dead-letters", 0, 0)
@@ -130,20 +134,20 @@ class _Staged:
 
     @property
     def written(self) -> dict[TopicPartition, int]:
-        """The records of each partition in the files of the table."""
+        """The number of records of each partition in the written files."""
         return _by_place(self._files)
 
     @property
     def dead(self) -> dict[TopicPartition, int]:
-        """The same of the dead letters."""
+        """The number of dead letters of each partition."""
         return _by_place(self._dead)
 
     def frame(self) -> "DataFrame":
-        """The offsets that were written, read from the files."""
+        """Return the written offsets, read from the files."""
         return self._spark.read.parquet(f"{self._folder}/data").select("topic", "partition", "offset")
 
     def commit(self, ranges: Sequence[OffsetRange], topic_ids: Mapping[str, str]) -> None:
-        """Let it count. Raises FencedError."""
+        """Add the batch to the table. Raises FencedError."""
         entry = Entry(
             number=0, kind="batch", role="archive", writer="", at_ms=0, staging=self._staging, ranges=tuple(ranges),
             topic_ids=dict(topic_ids), files=tuple(self._files), dead_letters=tuple(self._dead),
@@ -152,7 +156,7 @@ class _Staged:
         self._writer.commit(entry)
 
     def discard(self) -> None:
-        """Delete it."""
+        """Delete the batch."""
         self._writer.discard(self._staging)
 
 
@@ -165,9 +169,8 @@ def _by_place(files: Sequence[DataFile]) -> dict[TopicPartition, int]:
 
 
 def read_spans(spark: "SparkSession", folder: str, depth: int, schema: int) -> list[DataFile]:
-    """What the Parquet files of a folder hold, read from them; `depth` is the number of directories above each.
-
-    Files without a record are left out.
+    """Return the contents of a folder's Parquet files, read from them; `depth` is the number of directories above each.
+    Files without records are omitted.
     """
     from pyspark.sql import functions as f
 

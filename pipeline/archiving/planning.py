@@ -1,4 +1,4 @@
-"""Which offsets a batch has: from where the table ends up to what the cluster has committed. No I/O."""
+"""Decides the offsets of a batch: from the table's end up to the cluster's committed end. No I/O."""
 
 import json
 from collections import Counter
@@ -15,9 +15,8 @@ BEFORE: Final = "deleted before the first run"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a topic's archive begins: `at` is EARLIEST, LATEST or a time in ms since the epoch.
-
-    `places` are offsets of single partitions, EARLIEST and LATEST among them, as of Spark's `startingOffsets`.
+    """The start of a topic's archive: `at` is EARLIEST, LATEST or a time in ms since the epoch. `places` are offsets of
+    single partitions, or EARLIEST or LATEST, as in Spark's `startingOffsets`.
     """
 
     at: int = EARLIEST
@@ -35,7 +34,7 @@ class Start:
         return cls(max(parse_moment_ms(text), 0))
 
     def of(self, place: TopicPartition) -> int:
-        """The position of one partition: an offset where it is in `places` and not negative."""
+        """Return the start of one partition: its offset, if it is in `places` and not negative."""
         return self.places.get(place, self.at)
 
 
@@ -51,9 +50,8 @@ def _places(value: Any) -> dict[TopicPartition, int]:  # noqa: ANN401 - JSON
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A partition's part of a batch: its archive goes on at `start`, and records are read from `first` up to `end`.
-
-    `skipped` says what became of the offsets before `first`.
+    """A partition's part of a batch: the table's end is `start`, and records are read from `first` up to `end`.
+    `skipped` has the reasons for the offsets before `first`.
     """
 
     place: TopicPartition
@@ -65,17 +63,16 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the cluster has: the first offset of each partition, and the one behind its last committed record."""
+    """The cluster's offsets: the first of each partition, and the one after its last committed record."""
 
     earliest: Offsets
     stable: Offsets
 
 
 def plan(done: Offsets, begin: Offsets, bounds: Bounds, max_offsets: int) -> list[Planned]:
-    """The next batch, with at most about `max_offsets` offsets, shared out by what each partition has.
-
-    `done` is where the table ends, `begin` where partitions begin that it has not. Partitions without anything new are
-    left out; one that is new is in it even if it is empty, so that it is known where it begins.
+    """Return the next batch, with at most about `max_offsets` offsets, distributed in proportion to each partition's
+    new offsets. `done` is the table's end, `begin` the start of partitions that are not in the table. Partitions
+    without new offsets are omitted; a new partition is included even if it is empty, so that its start is recorded.
     """
     todo = [_whole(place, done, begin, bounds) for place in sorted(bounds.stable)]
     offsets = total(todo)
@@ -85,7 +82,7 @@ def plan(done: Offsets, begin: Offsets, bounds: Bounds, max_offsets: int) -> lis
 
 
 def total(planned: Sequence[Planned]) -> int:
-    """How many offsets there are to read."""
+    """Return the number of offsets to read."""
     return sum(one.end - one.first for one in planned)
 
 
@@ -110,7 +107,7 @@ def _shortened(one: Planned, share: float) -> Planned:
 
 
 def as_spark_json(offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets as `startingOffsets` takes them."""
+    """Return offsets in the form of Spark's `startingOffsets`."""
     found: dict[str, dict[str, int]] = {}
     for place, offset in offsets.items():
         found.setdefault(place.topic, {})[str(place.partition)] = offset
@@ -118,7 +115,7 @@ def as_spark_json(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def assignment(places: Sequence[TopicPartition]) -> str:
-    """Partitions as `assign` takes them."""
+    """Return partitions in the form of Spark's `assign`."""
     found: dict[str, list[int]] = {}
     for place in places:
         found.setdefault(place.topic, []).append(place.partition)

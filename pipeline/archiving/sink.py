@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch to write: records in the table's schema, those that could not be parsed (None: none), the schema."""
+    """A batch to write: records in the table's schema, those that could not be parsed (or None), and the schema."""
 
     frame: "DataFrame | None"
     dead_letters: "DataFrame | None"
@@ -21,56 +21,58 @@ class Prepared:
 
 
 class Staged(Protocol):
-    """A batch that is written and does not count yet."""
+    """A written batch that is not yet part of the table."""
 
     @property
     def written(self) -> Mapping[TopicPartition, int]:
-        """The records of each partition that go into the table."""
+        """The number of each partition's records for the table."""
         ...
 
     @property
     def dead(self) -> Mapping[TopicPartition, int]:
-        """The records of each partition that are dead letters."""
+        """The number of each partition's dead letters."""
         ...
 
     def write_dead_letters(self) -> None:
-        """Write those, too."""
+        """Write the dead letters."""
         ...
 
     def frame(self) -> "DataFrame":
-        """topic, partition and offset of what was written."""
+        """Return topic, partition and offset of the written records."""
         ...
 
     def commit(self, ranges: Sequence[OffsetRange], topic_ids: Mapping[str, str]) -> None:
-        """Let it count, in one step. Raises FencedError where another job has taken the table over."""
+        """Add it to the table atomically. Raises FencedError if another job has taken the table over."""
         ...
 
     def discard(self) -> None:
-        """Leave nothing of it."""
+        """Delete it."""
         ...
 
 
 class Sink(Protocol):
-    """A table that batches are added to. Its own log or snapshots are what it is resumed from; empty before `open`."""
+    """A table that batches are added to. A run resumes from the table's own log or snapshots; empty before `open`."""
 
     path: str
 
     def open(self, schema: Any) -> None:  # noqa: ANN401 - a StructType
-        """Make the table with this schema, or take it over. Raises PipelineError where it is not ours."""
+        """Create the table with this schema, or take it over. Raises PipelineError if it is not a table of the archive
+        job.
+        """
         ...
 
     def refresh(self) -> None:
-        """Look again what the table holds, after a failure that may have come after a commit."""
+        """Read the table's state again, after a failure of which it is unknown whether the commit succeeded."""
         ...
 
     @property
     def done(self) -> Mapping[TopicPartition, int]:
-        """Where the archive of each partition goes on."""
+        """The next offset to archive of each partition."""
         ...
 
     @property
     def topic_ids(self) -> Mapping[str, str]:
-        """The ids of the topics that the table was made from."""
+        """The ids of the table's topics."""
         ...
 
     @property
@@ -80,9 +82,9 @@ class Sink(Protocol):
 
     @property
     def record_bytes(self) -> float:
-        """What a record needs on the disk, about."""
+        """The approximate size of a record on disk."""
         ...
 
     def write(self, prepared: Prepared) -> Staged:
-        """Write a batch so that it does not count yet."""
+        """Write a batch without adding it to the table."""
         ...

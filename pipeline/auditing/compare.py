@@ -17,10 +17,10 @@ Row = dict[str, Any]
 class Difference:
     """How one partition of `other` differs from the first source's, between offsets that both have.
 
-    `missing` records are in the first source alone, `extra` in the other alone; `different` are in both and not the
-    same; `compacted` are on one side alone since the other's log cleaner has a later record of their key. `only_first`
-    and `only_other` are the ranges of offsets that the other or the first does not reach, `older` what the other still
-    has from before the first one's log start: retention explains that.
+    `missing` records are only in the first source, `extra` only in the other; `different` are in both and not the same;
+    `compacted` are only in one source, since in the other compaction removed them for a later record of their key.
+    `only_first` and `only_other` are the ranges of offsets that the other or the first does not have, `older` the
+    offsets of the other before the first one's log start, which retention explains.
     """
 
     partition: int
@@ -38,17 +38,19 @@ class Difference:
 
     @property
     def is_identical(self) -> bool:
-        """Whether both have the same records in the same order, and reach equally far."""
+        """True if both have the same records in the same order, over the same range."""
         return not (self.missing or self.extra or self.different or self.only_first or self.only_other)
 
     def note(self, text: str) -> None:
-        """Keep an example."""
+        """Add an example."""
         if len(self.examples) < KEPT_EXAMPLES:
             self.examples.append(text)
 
 
 def compare(first: Source, other: Source, partition: int, advance: Advance) -> Difference:
-    """Compare one partition over the offsets that both have; `advance` gets offsets as they are passed."""
+    """Compare one partition over the offsets that both have; `advance` is called with the number of offsets
+    processed.
+    """
     mine, its = first.partitions().get(partition, (0, 0)), other.partitions().get(partition, (0, 0))
     start, end = max(mine[0], its[0]), min(mine[1], its[1])
     found = Difference(partition, start, max(start, end))
@@ -66,7 +68,7 @@ def compare(first: Source, other: Source, partition: int, advance: Advance) -> D
 
 
 def _count(found: Difference, from_first: "Successors", from_other: "Successors") -> None:
-    """What is on one side only, and not for compaction's sake."""
+    """Count records that are only in one source, not because of compaction."""
     found.compacted += from_first.explained + from_other.explained
     found.missing += from_other.unexplained
     found.extra += from_first.unexplained
@@ -77,10 +79,9 @@ def _count(found: Difference, from_first: "Successors", from_other: "Successors"
 
 
 class Successors:
-    """Records that one side lacks. Where compaction is at work there, a later record of the key explains the lack.
-
-    A record without a value explains those before it, and may itself have been removed in the end. At most `most` keys
-    wait for a later record; what further ones lack is taken for explained.
+    """Records that one source lacks. If that source is compacted, a later record of the key explains it. A tombstone
+    explains the records before it, and may itself have been removed. At most `most` keys are remembered until a later
+    record is found; missing records of further keys count as explained.
     """
 
     def __init__(self, is_compacted: bool, most: int = MOST_KEYS) -> None:
@@ -91,7 +92,7 @@ class Successors:
         self.explained = 0
 
     def lacks(self, row: Row) -> None:
-        """Take a record that is not there."""
+        """Add a missing record."""
         key = row["key"]
         if not self._is_compacted or key is None:
             self._unexplained += 1
@@ -107,28 +108,28 @@ class Successors:
             self._waiting[_hashed(key)] = [count + 1, first]
 
     def has(self, key: bytes | None) -> None:
-        """Take the key of a record that is there, behind those taken before."""
+        """Process the key of an existing record, at a higher offset than all before."""
         if self._waiting and key is not None:
             self.explained += self._waiting.pop(_hashed(key), [0])[0]
 
     def look_further(self, tables: Iterator[Any]) -> None:
-        """Look for later records of the keys that wait, behind what was compared."""
+        """Search the records after the compared range for later records of the remembered keys."""
         while self._waiting and (table := next(tables, None)) is not None:
             for key in table.column("key").to_pylist():
                 self.has(key)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether `has` would change anything."""
+        """True if any key is remembered."""
         return bool(self._waiting)
 
     @property
     def unexplained(self) -> int:
-        """How many records nothing explains, at the end."""
+        """Return the number of unexplained records, at the end."""
         return self._unexplained + sum(count for count, _ in self._waiting.values())
 
     def examples(self) -> list[int]:
-        """Some of their offsets."""
+        """Return offsets of some of them."""
         return sorted([*self._examples, *(first for _, first in list(self._waiting.values())[:KEPT_EXAMPLES])])
 
 
@@ -137,7 +138,7 @@ def _hashed(key: bytes) -> bytes:
 
 
 def _beyond(mine: tuple[int, int], its: tuple[int, int]) -> list[tuple[int, int]]:
-    """The parts of one range of offsets that lie outside of another."""
+    """Return the parts of one range of offsets that are outside another."""
     if mine[0] >= mine[1]:
         return []
     if its[0] >= its[1]:
@@ -146,19 +147,19 @@ def _beyond(mine: tuple[int, int], its: tuple[int, int]) -> list[tuple[int, int]
 
 
 def _part(start: int, end: int) -> list[tuple[int, int]]:
-    """A range of offsets, unless it is empty."""
+    """Return a range of offsets as a list, empty if the range is."""
     return [(start, end)] if start < end else []
 
 
 class _Cursor:
-    """A place in a source's tables."""
+    """A position in a source's tables."""
 
     def __init__(self, tables: Iterator[Any]) -> None:
         self._tables = tables
         self.table: Any = None
 
     def fill(self) -> bool:
-        """Have a table that is not used up; False at the end."""
+        """Read the next table if the current one has no rows left; return False at the end."""
         while self.table is None or not len(self.table):
             self.table = next(self._tables, None)
             if self.table is None:
@@ -166,11 +167,11 @@ class _Cursor:
         return True
 
     def skip(self, rows: int) -> None:
-        """Skip this many rows."""
+        """Skip `count` rows."""
         self.table = self.table.slice(rows)
 
     def rows(self, last_offset: int) -> list[Row]:
-        """The rows up to an offset, which are used up."""
+        """Return the rows up to an offset, and move past them."""
         offsets = self.table.column("offset").to_pylist()
         count = sum(1 for offset in offsets if offset <= last_offset)
         rows: list[Row] = self.table.slice(0, count).to_pylist()
@@ -193,7 +194,7 @@ class _Comparison:
     advance: Advance
 
     def run(self) -> None:
-        """Until both are used up."""
+        """Compare all rows of both."""
         reached = self.found.start_offset
         while (last := self._step()) is not None:
             self.advance(last + 1 - reached, 0)
@@ -201,7 +202,9 @@ class _Comparison:
         self.advance(self.found.end_offset - reached, 0)
 
     def _step(self) -> int | None:
-        """Take as many rows as both have, at one look where they are equal; up to which offset, None at the end."""
+        """Compare the rows that both current tables cover, at once if they are equal; return the offset reached, None
+        at the end.
+        """
         first, other = self.first, self.other
         has_first, has_other = first.fill(), other.fill()
         if has_first and has_other:
@@ -232,7 +235,7 @@ class _Comparison:
         return last
 
     def _merge(self, first: list[Row], other: list[Row]) -> None:
-        """Row by row, in the order of offsets."""
+        """Compare row by row, in order of offsets."""
         mine, its = {row["offset"]: row for row in first}, {row["offset"]: row for row in other}
         for offset in sorted(mine.keys() | its.keys()):
             row, match = mine.get(offset), its.get(offset)

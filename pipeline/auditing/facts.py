@@ -1,4 +1,4 @@
-"""What one partition's batches add up to. Pure: headers, columns and markers in, numbers out."""
+"""The facts of one partition, computed from its batches: headers, columns and markers. No I/O."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ DAMAGED: Final = "damaged"
 KEPT_EXAMPLES: Final = 5
 MAX_SEQUENCE: Final = 2**31 - 1
 HALF_OF_SEQUENCES: Final = 2**30
-"""Sequences wrap: one is behind another where this is nearer than being ahead of it."""
+"""Half of the range of sequences. Sequences wrap: of two, one is lower if it is less than this behind the other."""
 BUCKETS: Final = 60
-"""The most intervals of time in which records are counted."""
+"""The maximal number of intervals in which records are counted."""
 
 
 @dataclass(slots=True)
 class CodecFacts:
-    """The batches of one compression codec; `plain_bytes` is what their records are after decompression."""
+    """The batches of one compression codec; `plain_bytes` is the size of their decompressed records."""
 
     batches: int = 0
     size_bytes: int = 0
@@ -30,13 +30,13 @@ class CodecFacts:
 
 @dataclass(slots=True)
 class Timeline:
-    """Records by time, in spans that double when there are too many of them."""
+    """Counts of records by time, in intervals that double when there are too many of them."""
 
     span_ms: int = 1000
     counts: Counter[int] = field(default_factory=Counter[int])
 
     def add(self, time_ms: int, records: int) -> None:
-        """Count records of about that time."""
+        """Count records of an interval."""
         if time_ms < 0:
             return
         self.counts[time_ms // self.span_ms] += records
@@ -56,10 +56,9 @@ class _Producer:
 
 @dataclass(slots=True)
 class PartitionFacts:
-    """One partition. Offsets are half-open; `gaps` counts offsets without a record by the reason why.
-
-    `problems` are what nothing explains, each counted, with the first examples beside it. `keyed` counts records with a
-    key, `misplaced` those of them that Kafka's own partitioner would have put elsewhere.
+    """One partition. Offsets are half-open; `gaps` counts offsets without a record by reason. `problems` counts each
+    kind of unexplained finding, with the first examples. `keyed` counts records with a key, `misplaced` those of them
+    that Kafka's default partitioner would have put in another partition.
     """
 
     partition: int
@@ -91,14 +90,14 @@ class PartitionFacts:
             self.gaps[RETENTION] = self.start_offset
 
     def problem(self, kind: str, count: int, example: str) -> None:
-        """Note something that nothing explains."""
+        """Add an unexplained finding."""
         self.problems[kind] += count
         kept = self.examples.setdefault(kind, [])
         if len(kept) < KEPT_EXAMPLES:
             kept.append(example)
 
     def see(self, header: BatchHeader) -> None:
-        """Take the next batch of records that are not control records."""
+        """Process the next batch, of data records."""
         self._hole_before(header)
         span = header.next_offset - max(header.base_offset, self.start_offset)
         records = min(header.record_count, span)
@@ -113,7 +112,7 @@ class PartitionFacts:
             self._check_sequence(header)
 
     def see_marker(self, header: BatchHeader, *, aborts: bool, of_transaction: bool) -> None:
-        """Take a control batch; one `of_transaction` ends that of its producer."""
+        """Process a control batch; with `of_transaction` it ends the transaction of its producer."""
         self._hole_before(header)
         self.gaps[MARKER] += header.next_offset - header.base_offset
         self._count(header)
@@ -125,10 +124,7 @@ class PartitionFacts:
                 self.committed += ended
 
     def see_damage(self, first: int, end: int, reason: str) -> None:
-        """Take offsets that could not be read.
-
-        What the producers' next sequences are is not known after it.
-        """
+        """Process offsets that could not be read. The producers' next sequences are unknown afterwards."""
         first = max(first, self._next_offset)
         self._missing(first - self._next_offset, self._next_offset, first)
         self._next_offset = max(self._next_offset, end)
@@ -137,7 +133,7 @@ class PartitionFacts:
         self.problem("damaged batch", 1, f"offsets {first} to {end - 1}: {reason}")
 
     def see_keys(self, keyed: int, misplaced: int) -> None:
-        """Take how many records have a key, and how many of them another partitioner has placed."""
+        """Add the number of records with a key, and how many of them another partitioner has placed."""
         self.keyed += keyed
         self.misplaced += misplaced
 
@@ -149,16 +145,16 @@ class PartitionFacts:
         self.time_regressions += regressions
 
     def plain_bytes(self, header: BatchHeader, size_bytes: int) -> None:
-        """How large the records of a batch are after decompression."""
+        """Add the decompressed size of a batch's records."""
         self._codec(header).plain_bytes += size_bytes
 
     def end(self) -> None:
-        """All batches were seen. What is open yet is neither committed nor aborted."""
+        """Finish, after all batches. Transactions that are still open are neither committed nor aborted."""
         self._missing(self.end_offset - self._next_offset, self._next_offset, self.end_offset)
 
     @property
     def open_records(self) -> int:
-        """Records of transactions that have not ended."""
+        """The number of records of open transactions."""
         return sum(self._open.values())
 
     def _hole_before(self, header: BatchHeader) -> None:
@@ -185,10 +181,8 @@ class PartitionFacts:
         return self.codecs.setdefault(Codec(header.codec).name.lower(), CodecFacts())
 
     def _check_sequence(self, header: BatchHeader) -> None:
-        """A producer numbers its records, from 0 in each of its epochs, which increase.
-
-        A number that it has used before is the same record once more. Numbers that are left out are records that have
-        gone, unless compaction may have taken them.
+        """Check the sequences of a producer: they start at 0 in each of its epochs, which increase. A repeated sequence
+        is a duplicate record. Skipped sequences are lost records, unless compaction may have removed them.
         """
         known = self._producers.get(header.producer_id)
         after = increment_sequence(header.base_sequence, header.last_offset_delta + 1)

@@ -31,12 +31,12 @@ def audit(
     html: str | Path | None = None,
     meter: OpenMeter | None = None,
 ) -> Report:
-    """Read a topic whole, explain every offset, and compare it record by record with other copies.
+    """Read a whole topic, explain every offset, and compare it record by record with other copies.
 
     `archive` is a table of the topic, `data` a broker's data directory, `against` another cluster and the topic's name
-    there. `html` names a page to write. `meter` opens a progress line, given the offsets to read. The report is
-    incomplete where something is unexplained or different: offsets missing, sequences of producers that are used again
-    or left out, epochs that go back, damaged batches, records that differ. Raises PipelineError.
+    there. `html` is the path of a page to write. `meter` opens a progress line, given the offsets to read. The report
+    is incomplete if something is unexplained or different: missing offsets, repeated or skipped sequences of producers,
+    decreasing epochs, damaged batches, different records. Raises PipelineError.
     """
     with ExitStack() as stack:
         client = stack.enter_context(WireClient(connection))

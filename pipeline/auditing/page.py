@@ -1,4 +1,4 @@
-"""The page of an audit: one file that opens offline, its pictures drawn as SVG in it."""
+"""The HTML page of an audit: one file without external resources, with charts as inline SVG."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ svg .axis { stroke: var(--line); }
 
 
 def page(result: AuditResult) -> str:
-    """The whole page."""
+    """Return the whole page."""
     verdict = (
         '<p class="good"><strong>Everything is explained, and all copies are the same.</strong></p>'
         if result.is_clean
@@ -121,7 +121,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def bars(values: dict[str, int]) -> str:
-    """A bar for each value, with its name before and the number behind it."""
+    """Return a bar for each value, with its name before it and the number after it."""
     largest = max(values.values(), default=0) or 1
     lines: list[str] = []
     for index, (name, value) in enumerate(values.items()):
@@ -135,7 +135,7 @@ def bars(values: dict[str, int]) -> str:
 
 
 def _timeline(result: AuditResult) -> str:
-    """Records over time, all partitions together."""
+    """Return a chart of records over time, of all partitions together."""
     span_ms = max((each.timeline.span_ms for each in result.partitions), default=1000)
     counts: Counter[int] = Counter()
     for each in result.partitions:

@@ -21,9 +21,9 @@ from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import ControlType, read_control_marker, records_section
 
 SECTIONS_BYTES: Final = 4 * 1024 * 1024
-"""About how many bytes of records, decompressed, make a table."""
+"""The approximate size of a table's decompressed records."""
 ROWS: Final = 4_096
-"""So many rows of an archive's file are read at a time."""
+"""The number of rows of an archive's file that are read at a time."""
 COLUMNS: Final = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 SCHEMA: Final = pa.schema(
     list(zip(COLUMNS, (pa.int64(), TIMESTAMP_TYPE, pa.int32(), pa.binary(), pa.binary(), HEADERS_TYPE), strict=True))
@@ -31,20 +31,20 @@ SCHEMA: Final = pa.schema(
 
 
 class Source(Protocol):
-    """Where records come from."""
+    """A copy of a topic."""
 
     name: str
     is_compacted: bool
-    """Whether the log cleaner may take records from it."""
+    """True if compaction may remove records from it."""
     damages: list[str]
-    """What of it could not be read, by now."""
+    """The parts that could not be read so far."""
 
     def partitions(self) -> dict[int, tuple[int, int]]:
-        """The offsets that it has of each partition: from the first up to but not with the second."""
+        """Return its offsets of each partition: from the first up to, but excluding, the second."""
         ...
 
     def tables(self, partition: int, start: int, end: int) -> Iterator[Any]:
-        """The records with offsets from `start` up to but not with `end`, as `pyarrow.Table`s of `COLUMNS`."""
+        """Yield the records with offsets from `start` up to, but excluding, `end`, as `pyarrow.Table`s of `COLUMNS`."""
         ...
 
 
@@ -65,7 +65,7 @@ class TopicSource:
         return {place.partition: (starts[place], ends[place]) for place in places}
 
     def tables(self, partition: int, start: int, end: int) -> Iterator[Any]:
-        """See `Source.tables`. The broker says which transactions were aborted, so nothing waits for a marker."""
+        """See `Source.tables`. Fetch responses list aborted transactions, so markers need not be awaited."""
         place = TopicPartition(self._topic, partition)
         decode, rows = decoder().decode, RowFilter(start, end)
 
@@ -88,7 +88,7 @@ class TopicSource:
 def _in_parts(
     found: Iterable[tuple[BatchHeader, Fetched]], section_of: Callable[[BatchHeader, Fetched], Section | None]
 ) -> Iterator[list[Section]]:
-    """Batches in lists of about `SECTIONS_BYTES`."""
+    """Group batches in lists of about `SECTIONS_BYTES`."""
     sections: list[Section] = []
     size_bytes = 0
     for header, fetched in found:
@@ -103,9 +103,8 @@ def _in_parts(
 
 
 def committed(found: Iterable[tuple[BatchHeader, Fetched]]) -> Iterator[tuple[BatchHeader, Fetched]]:
-    """The batches with records of no aborted transaction, of fetches with `READ_COMMITTED`: a consumer's rule.
-
-    Each fetch names the producers whose transactions were aborted and from which offset on; an abort marker ends it.
+    """Yield the batches without those of aborted transactions, from fetches with `READ_COMMITTED`, as a consumer does.
+    Each fetch lists the producers of aborted transactions with their first offset; an abort marker ends each.
     """
     of_fetch: Fetched | None = None
     starts: list[tuple[int, int]] = []
@@ -130,7 +129,7 @@ def _table(columns: Columns) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 class ArchiveSource:
-    """A table that `odradek pipeline archive` has made of the topic."""
+    """A table of the topic, made by `odradek pipeline archive`."""
 
     def __init__(self, path: str, topic: str) -> None:
         self._root, self._topic = Path(path), topic
@@ -162,7 +161,7 @@ class ArchiveSource:
             yield from in_order([self._rows(path, partition, start, end) for path in paths])
 
     def _rows(self, path: str, partition: int, start: int, end: int) -> Iterator[Any]:
-        """A file's rows, some at a time."""
+        """Yield a file's rows, some at a time."""
         import pyarrow.parquet as pq  # pyright: ignore[reportMissingTypeStubs]
 
         with cast("Any", pq).ParquetFile(self._root / path) as file:
@@ -176,7 +175,7 @@ class ArchiveSource:
 
 
 def in_order(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
-    """The tables of several streams, each in order of offsets, as one such stream: a table of each is held."""
+    """Merge several streams of tables, each in order of offsets; one table of each is in memory."""
     heads: list[tuple[Any, Iterator[Any]]] = _filled((None, stream) for stream in streams)
     while len(heads) > 1:
         until = min(_last_offset(table) for table, _ in heads)
@@ -190,7 +189,7 @@ def in_order(streams: Sequence[Iterator[Any]]) -> Iterator[Any]:
 
 
 def _filled(heads: Iterable[tuple[Any, Iterator[Any]]]) -> list[tuple[Any, Iterator[Any]]]:
-    """Each with a table that is not used up; without the streams that have ended."""
+    """Return the streams that have not ended, each with a table with rows left."""
     full = ((table if table is not None and len(table) else next(stream, None), stream) for table, stream in heads)
     return [(table, stream) for table, stream in full if table is not None]
 
@@ -204,7 +203,7 @@ def _count_to(table: Any, offset: int) -> int:  # noqa: ANN401 - pyarrow has no 
 
 
 def _overlapping(spans: Iterable[tuple[int, int, str]]) -> Iterator[list[str]]:
-    """The paths in groups, in order of offsets: what is in one group ends before the next one begins."""
+    """Return the paths in groups, in order of offsets: all files of a group end before the next group begins."""
     group: list[str] = []
     group_end = -1
     for first, last, path in sorted(spans):

@@ -1,4 +1,4 @@
-"""All that an audit has found, for the table, the JSON form and the page."""
+"""The result of an audit, for the printed table, JSON and the page."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from odradek.pipeline.auditing.samples import Samples
 
 @dataclass(slots=True)
 class Lag:
-    """How far a group is behind, of the partitions that it has committed offsets of."""
+    """The lag of a group, over the partitions of which it has committed offsets."""
 
     group: str
     partitions: int
@@ -19,7 +19,7 @@ class Lag:
 
 @dataclass(slots=True)
 class AuditResult:
-    """One topic, audited. `compared` has the differences by the name of the other source."""
+    """The result for one topic. `compared` has the differences by the name of the other source."""
 
     topic: str
     bootstrap: str
@@ -32,13 +32,13 @@ class AuditResult:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every missing offset is explained, and all copies are equal."""
+        """True if every missing offset is explained, and all copies are equal."""
         compared = (each for differences in self.compared.values() for each in differences)
         explained = not self.damages and not any(facts.problems for facts in self.partitions)
         return explained and all(each.is_identical for each in compared)
 
     def codecs(self) -> dict[str, CodecFacts]:
-        """The batches of all partitions by codec."""
+        """Return the batches of all partitions by codec."""
         found: dict[str, CodecFacts] = {}
         for facts in self.partitions:
             for name, one in facts.codecs.items():
@@ -49,7 +49,7 @@ class AuditResult:
         return found
 
     def remarks(self) -> list[str]:
-        """What is worth to know and no problem."""
+        """Return remarks that are not problems."""
         found: list[str] = []
         alike = self.samples.likeness.alike
         if alike:
@@ -68,12 +68,14 @@ class AuditResult:
         return found
 
     def key_shares(self) -> dict[int, float]:
-        """The share of each partition in the records with a key; empty where none has one."""
+        """Return the share of each partition in the records with a key; empty if there are none."""
         keyed = sum(facts.keyed for facts in self.partitions)
         return {facts.partition: facts.keyed / keyed for facts in self.partitions} if keyed else {}
 
     def _placement(self) -> list[str]:
-        """How keys are spread over partitions. Producers may choose partitions, so that none of it is a problem."""
+        """Return the distribution of keys over partitions. Producers may choose partitions, so none of it is a
+        problem.
+        """
         found: list[str] = []
         shares = self.key_shares()
         if len(shares) > 1:
@@ -91,7 +93,7 @@ class AuditResult:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `--json`."""
+        """Return plain values for `--json`."""
         return {
             "topic": self.topic,
             "clean": self.is_clean,

@@ -1,4 +1,4 @@
-"""Estimates over all records within fixed memory: the most frequent keys, and how many records are alike."""
+"""Estimates over all records in fixed memory: the most frequent keys, and the number of equal records."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 
 class TopKeys:
-    """The most frequent keys. A count is exact while different keys are few, and else too low (lossy counting)."""
+    """The most frequent keys. Counts are exact for few distinct keys, else too low (lossy counting)."""
 
     def __init__(self, most: int = MOST_KEYS) -> None:
         self._counts: Counter[bytes] = Counter()
@@ -32,7 +32,7 @@ class TopKeys:
             self._counts = Counter({each: count - 1 for each, count in self._counts.items() if count > 1})
 
     def top(self) -> list[tuple[bytes, int]]:
-        """The most frequent ones, the first first."""
+        """Return the most frequent keys, in descending order."""
         return self._counts.most_common(SHOWN)
 
 
@@ -52,8 +52,9 @@ class Placement:
 class Likeness:
     """Estimates how many records have the same key, value and time as another one.
 
-    It keeps the hashes of a sample of all contents, chosen by the hash, so that equal contents are all in or all out.
-    The sampling rate halves when there are too many. So the estimate is exact for up to `most` different records.
+    It keeps the hashes of a sample of all contents, chosen by the hash, so that of equal contents all or none are
+    included. The sampling rate is halved when there are too many. The estimate is exact for up to `most` different
+    records.
     """
 
     def __init__(self, most: int = MOST_HASHES) -> None:
@@ -62,7 +63,7 @@ class Likeness:
         self._seen: Counter[int] = Counter()
 
     def add(self, key: bytes | None, value: bytes | None, time_us: int) -> None:
-        """Take a record."""
+        """Add a record."""
         digest = blake2b(digest_size=8)
         for part in (key, value):
             digest.update(b"\0" if part is None else len(part).to_bytes(5, "big") + part)
@@ -77,18 +78,18 @@ class Likeness:
 
     @property
     def alike(self) -> int:
-        """How many records are another one's likeness, estimated where not all are kept."""
+        """Return the number of records equal to another one, an estimate unless `is_exact`."""
         return sum(count - 1 for count in self._seen.values()) * (self._mask + 1)
 
     @property
     def is_exact(self) -> bool:
-        """Whether all records are kept."""
+        """True if the hashes of all records are kept."""
         return self._mask == 0
 
 
 @dataclass(slots=True)
 class Samples:
-    """What is gathered of all partitions together."""
+    """The samples of all partitions together."""
 
     keys: TopKeys = field(default_factory=TopKeys)
     likeness: Likeness = field(default_factory=Likeness)

@@ -18,11 +18,11 @@ from odradek.wire.records.reader import ControlType, read_control_marker, record
 
 FETCH_BYTES = 8 * 1024 * 1024
 ONE_BATCH_BYTES = 1
-"""A first batch is given whole, however long it is."""
+"""Fetches one batch: the first batch is returned whole, whatever its size."""
 Advance = Callable[[int, int], None]
-"""Called with offsets and bytes that have been read since the last call."""
+"""Called with the number of offsets and bytes read since the last call."""
 Damaged = Callable[[int, int, str], None]
-"""Called with offsets that cannot be read, from the first up to but not with the second, and why."""
+"""Called with offsets that cannot be read, from the first up to, but excluding, the second, and the reason."""
 
 
 def batches(
@@ -33,7 +33,8 @@ def batches(
     damaged: Damaged,
     isolation: int = READ_UNCOMMITTED,
 ) -> Iterator[tuple[BatchHeader, Fetched]]:
-    """Each stored batch with a valid checksum from `start` on that begins below `end`, with the fetch that returned it.
+    """Yield each stored batch with a valid checksum from `start` on that begins below `end`, with the fetch that
+    returned it.
 
     Calls `damaged` for a damaged range, and continues with the next readable batch. Raises PipelineError if the log
     does not have the offsets.
@@ -56,7 +57,7 @@ def batches(
             damaged(position, after, str(error))
             position = after
         if position == before:
-            return  # nothing but what is not there yet
+            return  # only offsets that are not written yet
 
 
 def _fetch(client: WireClient, place: TopicPartition, position: int, size_bytes: int, isolation: int) -> Fetched:
@@ -71,10 +72,10 @@ def _fetch(client: WireClient, place: TopicPartition, position: int, size_bytes:
 
 
 def _next_readable(client: WireClient, place: TopicPartition, damaged: int, end: int, isolation: int) -> int:
-    """The first offset behind a damaged one from which a batch can be read, `end` where there is none below.
+    """Return the first offset after a damaged batch from which a batch can be read, `end` if there is none below.
 
-    The length that a damaged batch says it has may be the damage. So it is looked for, by steps that double and then
-    by halves: a few requests for one batch each.
+    The length in the damaged batch's header may be wrong. So the offset is found by doubling steps and then by
+    bisection, with a few requests for one batch each.
     """
     last_bad, step = damaged, 1
     while last_bad + step < end and not _is_readable(client, place, last_bad + step, isolation):
@@ -109,7 +110,7 @@ def scan(
     placement: Placement,
     advance: Advance,
 ) -> None:
-    """Read a whole partition once. What is damaged is a problem of the partition, and the rest of it is read."""
+    """Read a whole partition once. Damaged batches are reported as problems of the partition, and skipped."""
     one = _Scan(facts, samples, placement)
     reached = facts.start_offset
     for header, fetched in batches(client, place, facts.start_offset, facts.end_offset, facts.see_damage):
@@ -132,7 +133,7 @@ class _Scan:
         self._latest_us = -1
 
     def see(self, header: BatchHeader, records: memoryview) -> None:
-        """Take a batch. Raises InvalidRecordBatch, and then nothing of it is taken."""
+        """Process a batch. Raises InvalidRecordBatch; then nothing has changed."""
         if header.is_control:
             kind = read_control_marker(records[header.position : header.end_position]).type
             ends = kind in {ControlType.ABORT, ControlType.COMMIT}
@@ -162,6 +163,6 @@ class _Scan:
 
 
 def ends_of(client: WireClient, places: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-    """The log start and the high watermark of each partition."""
+    """Return the log start and the high watermark of each partition."""
     starts, highs = client.list_offsets(places, -2), client.list_offsets(places, -1)
     return {place: (starts[place], highs[place]) for place in places}

@@ -18,12 +18,12 @@ from odradek.pipeline.values.parsing import INFERRED, KINDS, Parsing
 
 
 class _From(click.ParamType[Start]):
-    """Where a new table begins."""
+    """The parameter type of a new table's start."""
 
     name = "start"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        """Read it; fails as wrong usage."""
+        """Return the parsed value; fails with a usage error."""
         if isinstance(value, Start):
             return value
         try:
@@ -151,7 +151,9 @@ def _finish_stopped(job: JobContext, report: Any, stop: Stop) -> None:  # noqa: 
 
 
 def _parsings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the function, from those of the command; wrong usage where they contradict each other."""
+    """Return the function's options from those of the command; fails with a usage error if they contradict each
+    other.
+    """
     framing = options["framing"]
     rest = {name: value for name, value in options.items() if name not in {"schema", "key_schema", "framing"}}
     rest["target_size_bytes"] = rest.pop("target_size")
@@ -182,7 +184,7 @@ def _parsing(name: str, kind: Any, schema: str | None, framing: Any) -> Parsing 
 
 
 class _Pace:
-    """Once, or every so many seconds until a signal comes."""
+    """Runs once, or at an interval in seconds until a signal."""
 
     def __init__(self, stop: Stop, every_s: float | None) -> None:
         self._stop, self._every_s = stop, every_s
@@ -199,5 +201,5 @@ class _Pace:
         return self.goes_on()
 
     def pause(self, seconds: float) -> None:
-        """Wait, but for a signal."""
+        """Wait, until a signal at the latest."""
         self._stop.wait(seconds)

@@ -16,7 +16,7 @@ class ElsewhereType(click.ParamType[tuple[str, str]]):
     name = "topic"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The addresses and the topic; fails as wrong usage."""
+        """Return the addresses and the topic; fails with a usage error."""
         if isinstance(value, tuple):
             return value  # pyright: ignore[reportUnknownVariableType]
         bootstrap, _, topic = str(value).rpartition("/")

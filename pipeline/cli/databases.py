@@ -1,4 +1,4 @@
-"""What the commands of databases share: their options' values, and a job that goes on until it is stopped."""
+"""Shared code of the database commands: types of options, and a job that runs until it is stopped."""
 
 import re
 from collections.abc import Callable
@@ -17,24 +17,24 @@ _JOB: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class JobName(click.ParamType[str]):
-    """A job's name, which a topic's name is made of."""
+    """A job's name, which is used in a topic's name."""
 
     name = "job"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself; fails as wrong usage."""
+        """Return the name; fails with a usage error."""
         if not _JOB.fullmatch(str(value)):
             self.fail(f"{value!r} is not a job's name: up to 200 letters, digits, '.', '_' and '-'", param, ctx)
         return str(value)
 
 
 class Names(click.ParamType[tuple[str, ...]]):
-    """Names of columns with commas between them."""
+    """Names of columns, separated by commas."""
 
     name = "names"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names; fails as wrong usage where one is empty or there twice."""
+        """Return the names; fails with a usage error if one is empty or repeated."""
         if isinstance(value, tuple):
             return tuple(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         names = tuple(part.strip() for part in str(value).split(","))
@@ -49,7 +49,7 @@ class Zone(click.ParamType[str]):
     name = "zone"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself; fails as wrong usage where there is no such zone."""
+        """Return the name; fails with a usage error if there is no such zone."""
         try:
             ZoneInfo(str(value))
         except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -58,18 +58,18 @@ class Zone(click.ParamType[str]):
 
 
 class DatabaseJob(Protocol):
-    """A job that can be run again and again."""
+    """A job that can be run repeatedly."""
 
     def run(self, meter: Meter, stopped: Callable[[], bool] = ...) -> None:
-        """Process everything that is there now, or until `stopped` returns True."""
+        """Process everything available now, or until `stopped` returns True."""
         ...
 
     def waiting(self) -> int:
-        """How much there is to do now, for the progress line."""
+        """Return the amount of available work, for the progress line."""
         ...
 
     def recover(self) -> None:
-        """Find out after a TransientError how far it has come."""
+        """Determine the job's progress again after a TransientError."""
         ...
 
 
@@ -95,19 +95,19 @@ job_option = click.option(
 
 
 def check_url(url: str, *, exists: bool) -> None:
-    """Raise PipelineError or MissingError for a database that cannot be opened. JDBC's URLs are Spark's to check."""
+    """Raise PipelineError or MissingError for a database that cannot be opened. JDBC URLs are checked by Spark."""
     if not is_jdbc(url):
         open_engine(url, exists=exists).dispose()
 
 
 def run_job(job: DatabaseJob, label: str, every_s: float | None) -> None:
-    """Run it once, or every so many seconds until a signal comes; a database or Kafka that is away is waited for."""
+    """Run it once, or at an interval in seconds until a signal; waits while the database or Kafka is unavailable."""
     if every_s is None:
         with meter(label, _total(job)) as bar:
             job.run(bar)
         return
     with stop_noticed() as stop, meter(label, None) as bar:
-        is_behind = False  # what was under way when it failed has to be looked up
+        is_behind = False  # the outcome of the failed transaction has to be determined
         while not stop.number:
             try:
                 if is_behind:
@@ -121,7 +121,7 @@ def run_job(job: DatabaseJob, label: str, every_s: float | None) -> None:
 
 
 def _total(job: DatabaseJob) -> int | None:
-    """The total for the progress line, if one is shown, since it takes a query; else None."""
+    """Return the total for the progress line; None if none is shown, since it takes a query."""
     import sys
 
     return job.waiting() if sys.stderr.isatty() else None
