@@ -1,8 +1,8 @@
 """Compaction of logs with `cleanup.policy=compact`, the dirtiest first, in steps in worker threads.
 
 Between two steps (of `log.cleaner.io.buffer.size` bytes read) other tasks run, and the broker may stop. The cleaned run
-of segments is written to separate files and swapped in between two commits. The next cleaning pass does what a stop or
-a failure left undone; a log that cannot be decoded is not cleaned until the next start.
+of segments is written to separate files and swapped in between two commits. After a stop or a failure, the next
+cleaning pass does the remaining work; a log that cannot be decoded is not cleaned until the next start.
 
 The modules of the cleaning are imported for the first log to be compacted, so that a broker starts faster.
 """
@@ -44,12 +44,12 @@ class LogCleaner:
         self._config = config
         self._resized = Signal()
         self.workers: dict[int, Signal] = {}
-        """By number; each has a signal of its own, since a signal wakes one task."""
+        """The signals of the workers by number; each has its own, since a signal wakes one task."""
         self._busy: set[Replica] = set()
         self._uncleanable: set[Replica] = set()
 
     def wake(self) -> None:
-        """Look for dirty logs now: settings have changed."""
+        """Search for dirty logs now: settings have changed."""
         for signal in (self._resized, *self.workers.values()):
             signal.wake()
 
@@ -122,7 +122,7 @@ class LogCleaner:
         self._replicas.repeats.note(key, log, logging.WARNING, message, *args)
 
     async def _look_at(self, replica: Replica) -> "Cleaning | None":
-        """What may be cleaned of a log; None if the log is not available now."""
+        """The cleaning that a log needs; None if the log is not available now."""
         from odradek.partitions.compaction.plan import first_dirty_offset, plan_cleaning
 
         try:

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 UNLIMITED_BYTES_PER_SECOND: Final = 1e15
-"""From here on `log.cleaner.io.max.bytes.per.second` limits nothing."""
+"""From this value on, `log.cleaner.io.max.bytes.per.second` means no limit."""
 
 
 class LogChanged(Exception):  # noqa: N818 - no error
@@ -88,7 +88,7 @@ class CleaningPass:
         return before, after
 
     async def _rewrite(self, group: Sequence[SegmentInfo], batches: BatchFilter) -> int:
-        """Replace a run of segments by what cleaning leaves of it; return the size of that."""
+        """Replace a run of segments by its cleaned records; return their size."""
         base_offset, end_offset = group[0].base_offset, group[-1].end_offset
         batches.last_entries = {
             producer_id: LastEntry(entry.last_offset, entry.producer_epoch)

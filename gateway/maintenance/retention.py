@@ -61,7 +61,7 @@ class RetentionTask:
             if await self._start(replica) is not None:
                 await self._delete_old(replica)
         except (PartitionUnavailable, StoreError) as error:
-            if isinstance(error, StoreError) or error.is_offline:  # else it was deleted as a whole meanwhile
+            if isinstance(error, StoreError) or error.is_offline:  # otherwise the log was deleted meanwhile
                 self._note(replica.key, error, "retention failed partition=%s cause=%s", replica.key, error)
 
     async def _delete_old(self, replica: Replica) -> None:

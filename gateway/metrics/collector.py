@@ -1,4 +1,4 @@
-"""One scrape: everything that a broker tells of itself, read in the endpoint's thread."""
+"""One scrape: collects all metrics of a broker, in the endpoint's thread."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -24,11 +24,11 @@ TOPIC_COUNTERS: Final[Mapping[str, tuple[str, Callable[[TopicTraffic], int]]]] =
     "totalfetchrequests": ("Reads that clients asked for.", lambda traffic: traffic.fetches),
     "failedfetchrequests": ("Reads that were refused.", lambda traffic: traffic.failed_fetches),
 }
-"""Kafka's BrokerTopicMetrics by the end of the name, with the number of each topic."""
+"""Kafka's BrokerTopicMetrics by the end of the name, with the value for a topic."""
 
 
 class BrokerCollector(Collector):
-    """Gives Prometheus' client a broker's metrics; called by one thread at a time."""
+    """The source of a broker's metrics for Prometheus' client; called by one thread at a time."""
 
     def __init__(self, services: Services, elections: ElectionTimes) -> None:
         self._services = services
@@ -36,7 +36,7 @@ class BrokerCollector(Collector):
         self._windows = Windows()
 
     def collect(self) -> Iterator[Metric]:
-        """All families of one scrape."""
+        """All metric families of one scrape."""
         services = self._services
         image = services.metadata.image
         now_s = services.request_times.now_us() / 1e6
@@ -91,7 +91,7 @@ class BrokerCollector(Collector):
         for end, (doc, number) in TOPIC_COUNTERS.items():
             name = f"kafka_server_brokertopicmetrics_{end}"
             family = counters(name, doc, ("topic",), [((topic,), number(traffic)) for topic, traffic in topics])
-            # Kafka has the sum of all topics under the same name without a topic.
+            # Kafka has the sum of all topics under the same name, without the topic label.
             family.add_sample(f"{name}_total", {}, sum([number(traffic) for _, traffic in topics]))
             yield family
 

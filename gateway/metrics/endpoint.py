@@ -1,7 +1,7 @@
-"""The HTTP endpoint for Prometheus and health checks, in threads of its own, so that a scrape delays no client.
+"""The HTTP endpoint for Prometheus and health checks, in separate threads, so that a scrape delays no client.
 
 `GET /metrics`, `GET /health/live` (the event loop runs) and `GET /health/ready` (the broker accepts clients). A health
-check answers 200, or 503 with the reason in one line.
+check returns 200, or 503 with the reason in one line.
 """
 
 import logging
@@ -31,30 +31,30 @@ log = logging.getLogger(__name__)
 
 BEAT_EVERY_S: Final = 1.0
 LIVE_WITHIN_US: Final = 15_000_000
-"""How long the event loop may not have turned before the process counts as hanging."""
+"""The time without a turn of the event loop after which the process counts as hanging."""
 _TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
 
 class Health:
-    """Whether the broker lives and serves; written on the Trio thread, read by any."""
+    """The broker's health; written on the Trio thread, read by any thread."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._beat_us = services.request_times.now_us()
 
     async def beat(self) -> None:
-        """Show that the event loop turns, until cancelled."""
+        """Record at intervals that the event loop runs, until cancelled."""
         while True:
             self._beat_us = self._services.request_times.now_us()
             await trio.sleep(BEAT_EVERY_S)
 
     def live(self) -> str | None:
-        """Why the process counts as hanging, None when it does not."""
+        """The reason why the process counts as hanging, or None."""
         silent_us = self._services.request_times.now_us() - self._beat_us
         return f"the event loop has not turned for {silent_us // 1_000_000} s" if silent_us > LIVE_WITHIN_US else None
 
     def ready(self) -> str | None:
-        """Why clients should not be sent here, None when they should."""
+        """The reason why clients should not be sent here, or None."""
         if self._services.stopping:
             return "the broker drains"
         broker = self._services.metadata.image.brokers.get(self._services.config.node_id)
@@ -77,7 +77,7 @@ def application(
         make(registry=registry)
     registry.register(BrokerCollector(services, elections))
     checks = {"/health/live": health.live, "/health/ready": health.ready}
-    scraping = threading.Lock()  # the collector keeps what earlier scrapes have seen
+    scraping = threading.Lock()  # the collector keeps state of earlier scrapes
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
@@ -100,7 +100,7 @@ def application(
 async def serve(
     services: Services, host: str, port: int, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve until cancelled; started with the port. Raises StartError when the address cannot be had."""
+    """Serve until cancelled; started with the port. Raises StartError if it cannot listen at the address."""
     health, elections = Health(services), ElectionTimes(services)
     try:
         app = application(services, health, elections)

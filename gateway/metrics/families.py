@@ -1,4 +1,4 @@
-"""Short ways to make Prometheus' families of samples."""
+"""Helpers that make Prometheus' families of samples."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -30,7 +30,7 @@ def counters(name: str, doc: str, labels: Sequence[str], samples: Samples) -> Me
 
 
 def counted(name: str, doc: str, count: int) -> Metric:
-    """The count alone of what Kafka has a timer for; Prometheus knows it as `NAME_count`."""
+    """The count of a Kafka timer without its times; Prometheus shows it as `NAME_count`."""
     family = SummaryMetricFamily(name, doc)
     family.add_sample(f"{name}_count", {}, count)
     return family

@@ -1,4 +1,4 @@
-"""Consumer groups whose coordinator this broker is: how many, their committed offsets and their lag."""
+"""Metrics of the consumer groups that this broker coordinates: their number, committed offsets and lag."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _LABELS = ("consumergroup", "topic", "partition")
 
 
 def group_metrics(services: Services) -> Iterator[Metric]:
-    """Groups by state; committed offsets, and how far they are behind the high watermark of logs that are open here.
+    """Groups by state; committed offsets, and their lag behind the high watermark of logs that are open here.
 
-    The names are kafka_exporter's, since Kafka itself does not tell of lag.
+    The names are kafka_exporter's, since Kafka itself does not report lag.
     """
     states: Counter[str] = Counter()
     offsets: list[tuple[tuple[str, str, str], float]] = []
@@ -41,7 +41,7 @@ def group_metrics(services: Services) -> Iterator[Metric]:
     yield gauges("kafka_consumergroup_lag", "High watermark less committed offset.", _LABELS, lags)
 
 
-# The Trio thread changes these tables meanwhile: each is copied by one call, which nothing interrupts.
+# The Trio thread changes these tables meanwhile: each is copied by one call, which is atomic.
 
 
 def _groups(table: "GroupTable") -> list[Group]:

@@ -1,4 +1,4 @@
-"""The partitions of this broker: counts as Kafka's ReplicaManager and controller give them, the ends of open logs."""
+"""Metrics of this broker's partitions: counts like those of Kafka's ReplicaManager and controller, log offsets."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ _LABELS = ("topic", "partition")
 
 
 class Counts(NamedTuple):
-    """How many partitions of an image are what, as seen from one broker."""
+    """The number of an image's partitions in each condition, as seen from one broker."""
 
     here: int = 0
     led: int = 0
@@ -28,7 +28,7 @@ class Counts(NamedTuple):
 
 
 def counts(image: MetadataImage, node_id: int, default_min_isr: int) -> Counts:
-    """Count them. As in Kafka, under-replicated ones and those under their minimum are counted where they are led."""
+    """Count them. As in Kafka, a partition is counted as under-replicated or under its minimum by its leader only."""
     here = led = under = under_min = at_min = offline = not_preferred = reassigning = 0
     for topic in image.topics_by_name.values():
         configs: Mapping[str, str] = image.configs.get((ResourceType.TOPIC, topic.name), {})
@@ -53,7 +53,7 @@ def _is_under_replicated(partition: PartitionImage) -> bool:
 
 
 def partition_metrics(services: Services, image: MetadataImage) -> Iterator[Metric]:
-    """Counts of partitions, and the ends of the logs that are open."""
+    """Counts of partitions, and the offsets of open logs."""
     config = services.config
     found = counts(image, config.node_id, int(str(config.layers.values["min.insync.replicas"])))
     manager = "kafka_server_replicamanager_"

@@ -15,7 +15,7 @@ _RAFT = "kafka_server_raftmetrics_"
 
 
 class ElectionTimes:
-    """How long this node has known no leader of the quorum, each time until it knew one."""
+    """The lengths of the periods in which this node knew no leader of the quorum."""
 
     def __init__(self, services: Services) -> None:
         self._quorum = services.quorum
@@ -23,7 +23,7 @@ class ElectionTimes:
         self.times = RecentTimes()
 
     async def watch(self) -> None:
-        """Take the times until cancelled."""
+        """Measure the periods until cancelled."""
         news = Signal()
         self._quorum.news.watch(news)
         without_since_us: int | None = None
@@ -40,12 +40,12 @@ class ElectionTimes:
             self._quorum.news.unwatch(news)
 
     def average_and_longest_ms(self) -> tuple[float, float]:
-        """See `RecentTimes`; may be asked from any thread."""
+        """See `RecentTimes`; may be called from any thread."""
         return self.times.average_and_longest_ms(self._env.monotonic_us())
 
 
 def raft_metrics(services: Services, elections: ElectionTimes) -> Iterator[Metric]:
-    """Leader, epoch, offsets and state; times of the last minute in milliseconds, not a number while there are none."""
+    """Leader, epoch, offsets and state; times of the last minute in milliseconds, NaN while there are none."""
     core = services.quorum.core
     yield gauge(f"{_RAFT}current_leader", "The leader of the metadata quorum, -1 while none is known.", core.leader_id)
     yield gauge(f"{_RAFT}current_epoch", "The quorum's epoch.", core.epoch)

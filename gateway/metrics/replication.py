@@ -1,4 +1,4 @@
-"""What a broker replicates: how far its followers are behind their leaders, and how many bytes that has been."""
+"""Metrics of this broker's replication: the lag of its followers, and the replicated bytes."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _LABELS = ("clientId", "topic", "partition")
 
 
 def replication_metrics(services: Services) -> Iterator[Metric]:
-    """Lags as Kafka's fetchers tell them, from the last answer of each leader; bytes since the start."""
+    """Lags as Kafka's fetchers report them, from the last response of each leader; bytes since the start."""
     lags = services.replication.lags()
     name = "kafka_server_replicafetchermanager_maxlag"
     longest = max([lag for *_, lag in lags], default=0)

@@ -1,4 +1,4 @@
-"""Quantiles of the last minute, out of counts that only grow: a few earlier states of them are kept."""
+"""Quantiles of the last minute, computed from cumulative counts, of which a few earlier states are kept."""
 
 from collections import deque
 from collections.abc import Hashable
@@ -10,17 +10,17 @@ WINDOW_S: Final = 60.0
 KEPT_EVERY_S: Final = 5.0
 
 QUANTILES: Final = {"0.50": 0.5, "0.75": 0.75, "0.95": 0.95, "0.98": 0.98, "0.99": 0.99, "0.999": 0.999}
-"""Those that Kafka's histograms tell."""
+"""The quantiles of Kafka's histograms."""
 
 
 class Windows:
-    """The durations of the last minute by what they belong to, as far back as scrapes go. For one thread."""
+    """The durations of the last minute by key; the window begins at an earlier scrape. For one thread."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, deque[tuple[float, list[int]]]] = {}
 
     def quantiles_ms(self, key: Hashable, durations: Durations, now_s: float) -> dict[str, float]:
-        """Each of `QUANTILES` in milliseconds; the first scrape sees all since the start."""
+        """Each of `QUANTILES` in milliseconds; the first scrape covers all durations since the start."""
         counts = list(durations.counts)
         kept = self._kept.setdefault(key, deque())
         while len(kept) > 1 and kept[1][0] <= now_s - WINDOW_S:

@@ -1,7 +1,7 @@
-"""The metadata quorum on this node: the pure machine of `coordinator/quorum` joined to log, disk and network.
+"""The metadata quorum on this node: connects the state machine of `coordinator/quorum` to log, disk and network.
 
     requests of other nodes ─► handlers ─► ┌────────────┐ ─► election state ─► store, durable before all that follows
-    answers, errors ─────────────────────► │ driver.py  │ ─► cut, role ──────► metadata_log.py, the log's replica
+    responses, errors ───────────────────► │ driver.py  │ ─► cut, role ──────► metadata_log.py, the log's replica
     time ────────────────────────────────► │  machine   │ ─► requests ───────► peers, one connection for fetches, one
     more of the log is durable ──────────► └────────────┘                      for elections
                                                  │ high watermark
@@ -9,8 +9,8 @@
                                        committed records, on every node
 
 - Events are handled one at a time. The effects of an event are carried out, in the order that `Ready` gives, before the
-  next event is handled, and before its reply is sent. So a vote is durable before it is sent. While the disk refuses
-  the election state, the node neither sends nor answers.
+  next event is handled, and before its reply is sent. So a vote is durable before it is sent. While the election state
+  cannot be written, the node neither sends nor answers.
 - The high watermark of the metadata log is that of the state machine in every role: it is determined by a majority of
   the voters, not by an ISR (`QuorumLeader`).
 - The LeaderChange record is the first of an epoch. A leader of several voters appends it at once. The sole voter
@@ -18,7 +18,7 @@
 - Every node keeps snapshots of the committed state (`snapshots.py`), below which the log is truncated. A follower that
   lacks truncated records downloads a snapshot (`staging.py`), and restarts its log from it once it is durable.
 - A leader whose log fails resigns, unless it is the sole voter. A follower reopens its log and continues.
-- *Active* is a leader whose LeaderChange record is committed: everything before it is committed, too, and it may
+- A leader is *active* once its LeaderChange record is committed: everything before it is committed, too, and it may
   decide.
 """
 

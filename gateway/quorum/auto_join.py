@@ -1,7 +1,7 @@
-"""A controller that is no voter becomes one by itself: `controller.quorum.auto.join.enable` (KIP-1186).
+"""Makes this controller a voter automatically: `controller.quorum.auto.join.enable` (KIP-1186).
 
-It follows for `controller.quorum.fetch.timeout.ms` first, and asks again after as long, until the log says that it is a
-voter. Where its id is a voter's with another directory, which it has lost, it has that one removed before.
+It follows for `controller.quorum.fetch.timeout.ms` first, and repeats its request at that interval, until the log has
+it as a voter. If a voter has its id and another directory, which it has lost, it first removes that voter.
 """
 
 import logging
@@ -28,7 +28,7 @@ ADD_VERSION, REMOVE_VERSION = 1, 0
 
 
 class Joining(Protocol):
-    """What joining uses of the `QuorumDriver`."""
+    """The parts of `QuorumDriver` that joining uses."""
 
     replica: "MetadataReplica"
     endpoints: Mapping[str, tuple[str, int]]
@@ -56,8 +56,8 @@ class Joining(Protocol):
         ...
 
 
-async def join_by_itself(quorum: Joining, timing: "Timing") -> None:
-    """See the module's head; until cancelled, since an operator may remove the voter again."""
+async def join_automatically(quorum: Joining, timing: "Timing") -> None:
+    """Join as the module's docstring describes; until cancelled, since an operator may remove the voter again."""
     while True:
         await trio.sleep(timing.fetch_ms / 1000)
         request = request_of(quorum, timing)
@@ -80,11 +80,11 @@ async def join_by_itself(quorum: Joining, timing: "Timing") -> None:
 
 
 def request_of(quorum: Joining, timing: "Timing") -> AddRaftVoterRequest | RemoveRaftVoterRequest | None:
-    """What to ask the leader; None for a voter, and where there is no leader or the settings name the voters."""
-    core, named = quorum.core, quorum.replica.voters
-    if core.state is not State.FOLLOWER or core.is_voter or named is None:
+    """The request to the leader; None for a voter, if there is no leader, and if the settings contain the voters."""
+    core, logged = quorum.core, quorum.replica.voters
+    if core.state is not State.FOLLOWER or core.is_voter or logged is None:
         return None
-    cluster_id, old = quorum.cluster_id() or None, named.voters.get(core.me.id)
+    cluster_id, old = quorum.cluster_id() or None, logged.voters.get(core.me.id)
     if old is not None:
         return RemoveRaftVoterRequest(
             cluster_id=cluster_id, voter_id=old.key.id, voter_directory_id=old.key.directory_id

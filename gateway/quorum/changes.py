@@ -1,4 +1,4 @@
-"""Changes of the voters as requests ask for them: the machine decides, the answer waits for the commit (KIP-853)."""
+"""Changes of the voters by request: the state machine decides, the response waits for the commit (KIP-853)."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,7 @@ ASKS: Final = ApiVersionsRequest(client_software_name="odradek", client_software
 
 @immutable
 class _Appended:
-    """Where the set of a change stands, and in which epoch; `offset` is -1 where nothing was appended."""
+    """The offset and epoch of a change's record; `offset` is -1 if nothing was appended."""
 
     change: Change
     offset: int = -1
@@ -33,15 +33,15 @@ class _Appended:
 class VoterChanges:
     """Changes of one quorum. Only its leader makes them; any other node answers NOT_LEADER_OR_FOLLOWER.
 
-    Each waits for its commit for `controller.quorum.request.timeout.ms`, and is answered REQUEST_TIMED_OUT then,
-    whatever becomes of it. A caller that is cancelled has not undone it.
+    Each waits for its commit for `controller.quorum.request.timeout.ms`, and then returns REQUEST_TIMED_OUT; it may
+    still be committed. Cancelling the caller does not undo it.
     """
 
     def __init__(self, quorum: QuorumDriver) -> None:
         self._quorum = quorum
 
     async def add(self, key: ReplicaKey, endpoint_by_listener: dict[str, tuple[str, int]], *, waits: bool) -> Change:
-        """Add a voter that serves the `kraft.version` in force, as it says itself; `waits` for the commit."""
+        """Add a voter if its ApiVersions response has the `kraft.version` in force; `waits` for the commit."""
         core, voter = self._quorum.core, Voter(key, endpoint_by_listener)
         refused = await self._quorum.ask(partial(add_voter, core, voter))
         if refused.voters is None:
@@ -54,7 +54,7 @@ class VoterChanges:
         return await self._make(partial(add_voter, core, voter), waits=waits)
 
     async def remove(self, key: ReplicaKey) -> Change:
-        """Remove a voter; a leader that removes itself resigns after that."""
+        """Remove a voter; a leader that removes itself then resigns."""
         return await self._make(lambda _now_ms: remove_voter(self._quorum.core, key), waits=True)
 
     async def update(self, voter: Voter) -> Change:
@@ -62,7 +62,7 @@ class VoterChanges:
         return await self._make(lambda _now_ms: update_voter(self._quorum.core, voter), waits=False)
 
     async def raise_version(self, *, only_checked: bool) -> Change:
-        """Name the voters of the settings in the log: `kraft.version` is 1 from then on."""
+        """Append the configured voters to the log: `kraft.version` is then 1."""
         quorum = self._quorum
 
         def decide(_now_ms: int) -> Change:

@@ -1,4 +1,7 @@
-"""Drives the quorum's machine: one event after the other, each carried out before the next; see the package's head."""
+"""Drives the quorum's state machine: handles one event after the other, and carries out its effects before the next.
+
+See the package's docstring.
+"""
 
 import logging
 from collections import deque
@@ -52,30 +55,30 @@ T = TypeVar("T")
 ELECTION_STATE: Final = "quorum.state"
 DIRECTORY_ID: Final = "directory.id"
 CLUSTER_PROPERTY: Final = "cluster.id"
-"""The properties of the store that hold the election state, the id of the directory (KIP-853), and the cluster's, which
-`gateway/metadata/cluster_id.py` writes.
+"""Properties of the store: the election state, the directory's id (KIP-853), and the cluster's id.
 
-`kraft.version` is one as well: 1 where the log names the voters, so that the node never takes itself for the only one.
+`gateway/metadata/cluster_id.py` writes the last. `kraft.version` is also a property: 1 if the log contains the voters,
+so that the node never assumes to be the only voter.
 """
 RETRY_S: Final = 0.1
-"""The pause after a failed write of the election state or the log."""
+"""The pause after a failed write of the election state or the log, in seconds."""
 FETCH_WAIT_MS: Final = 500
-"""How long a leader keeps a Fetch that it has no news for, as in Kafka."""
+"""How long a leader holds a Fetch for which it has no new records, as in Kafka."""
 SETTLED: Final = (State.LEADER, State.FOLLOWER, State.RESIGNED)
-"""The states that are logged as news; the steps of an election between them are for debugging."""
+"""The states that are logged at level INFO; the steps of an election between them at DEBUG."""
 UPDATE_VERSION: Final = 0
 """The version of UpdateRaftVoter."""
-FAREWELL_MS: Final = 1000
-"""How long a stopping leader waits for the answers to EndQuorumEpoch."""
+STOP_WAIT_MS: Final = 1000
+"""How long a stopping leader waits for the responses to EndQuorumEpoch."""
 
 
 @immutable
 class QuorumSettings:
-    """`voters` are the voters' ids and where they listen to each other, this node's own among them if it is one.
+    """`voters` are the voters' ids and endpoints for each other, including this node's if it is a voter.
 
-    Where the settings say no ids they are negative, and the endpoints of others come with the leader's answers and from
-    the log. `listener` is that of controllers among themselves. `founds`: this node is the first voter of a quorum
-    whose voters its log names (KIP-853); `joins`: it becomes a voter by itself (KIP-1186).
+    If the settings do not contain ids, the keys are negative, and the endpoints of other nodes come from the leader's
+    responses and the log. `listener` is the controllers' listener. `founds`: this node is the first voter of a quorum
+    whose log contains its voters (KIP-853); `joins`: it becomes a voter automatically (KIP-1186).
     """
 
     node_id: int
@@ -89,12 +92,12 @@ class QuorumSettings:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is the only voter."""
+        """True if this node is the only voter."""
         return list(self.voters) == [self.node_id]
 
 
 class Fetched(NamedTuple):
-    """The answer to a Fetch, and the records if there are any: a lease to be given back to the replica."""
+    """The response to a Fetch, and a lease on the records if there are any; it must be given back to the replica."""
 
     answer: FetchAnswer
     lease: ReadLease | None = None
@@ -103,9 +106,9 @@ class Fetched(NamedTuple):
 class QuorumDriver:
     """This node's part in the quorum.
 
-    `news` is notified when the leader, the epoch or the high watermark may have changed. `logged_cluster_id` gives the
-    cluster's id as the published image has it, empty while it has none. `endpoints` are where this node listens to
-    other controllers.
+    `news` is notified when the leader, the epoch or the high watermark may have changed. `logged_cluster_id` returns
+    the cluster's id in the published image, empty while it has none. `endpoints` are this node's listeners for other
+    controllers.
     """
 
     def __init__(
@@ -133,17 +136,17 @@ class QuorumDriver:
         self._events: deque[Callable[[int], None]] = deque()
         self._replies: list[Callable[[], None]] = []
         self._work = Signal()
-        self._mending = False
+        self._is_reopening = False
         client_id = f"raft-client-{settings.node_id}"
         limits = PeerLimits(backoff_ms=settings.timing.retry_ms, backoff_max_ms=settings.timing.election_ms)
         self._elections = Peers(env, nursery, client_id, limits)
         self._fetches = Peers(env, nursery, client_id, limits)
 
-    # What others ask
+    # Used by other modules
 
     @cached_property
     def messages(self) -> "QuorumMessages":
-        """The messages of this quorum, imported with the first: a broker that is alone starts faster."""
+        """The messages of this quorum, imported at first use, so that a broker that is alone starts faster."""
         from odradek.gateway.quorum.messages import QuorumMessages
 
         settings = self.settings
@@ -157,24 +160,25 @@ class QuorumDriver:
 
     @property
     def core(self) -> Quorum:
-        """The machine; to be looked at only."""
+        """The state machine; callers must not change it."""
         assert self._core is not None, "the quorum was not opened"
         return self._core
 
     def cluster_id(self) -> str:
-        """The id of the cluster, empty while it is not known: the store's, which a node knows that has just started.
+        """The id of the cluster, empty while it is not known; first the stored id, which a node has from its start.
 
-        Nodes say it in each request, and refuse those of another cluster: at an address there may be another by now.
+        Nodes send it in each request, and refuse requests of another cluster: an address may now belong to another
+        cluster.
         """
         return self._stored_cluster_id or self._logged_cluster_id()
 
     @property
     def leader_id(self) -> int:
-        """The leader, NO_NODE while none is known."""
+        """The leader, or NO_NODE while none is known."""
         return NO_NODE if self._core is None else self._core.leader_id
 
     def endpoint_of(self, node_id: int) -> tuple[str, int] | None:
-        """Where a voter listens to controllers, None where that is not known."""
+        """A voter's endpoint for controllers, or None if it is not known."""
         return self.known_endpoints.of(node_id, -1 if self._core is None else self._core.epoch)
 
     @property
@@ -184,7 +188,7 @@ class QuorumDriver:
 
     @property
     def active_epoch(self) -> int | None:
-        """The epoch in which this node may decide: it leads, and all that came before is committed. None otherwise."""
+        """The epoch in which this node may decide: it leads, and all earlier records are committed. None otherwise."""
         core = self._core
         if core is None or core.leadership is None:
             return None
@@ -200,7 +204,7 @@ class QuorumDriver:
     # Start and stop
 
     async def open(self) -> None:
-        """Open the log and take up the election state. The sole voter leads from then on.
+        """Open the log and restore the election state. The sole voter leads from then on.
 
         Raises PartitionUnavailable when the log cannot be opened, StoreError, and StartError for an election state that
         cannot be read.
@@ -238,7 +242,7 @@ class QuorumDriver:
         await replica.estimate()
 
     async def _open_voters(self, properties: Mapping[str, str]) -> None:
-        """See which voters the log names; a cluster of one looks at what it has stored of that alone."""
+        """Load the voters that the log contains; a cluster of one only checks the stored `kraft.version`."""
         replica = self.replica
         if self.settings.is_alone:
             if properties.get(KRAFT_VERSION, "0") != "0":
@@ -271,12 +275,12 @@ class QuorumDriver:
         )
 
     async def run(self) -> None:
-        """Take events until cancelled."""
+        """Handle events until cancelled."""
         await self._carry_out()
         if self.settings.joins:
-            from odradek.gateway.quorum.auto_join import join_by_itself
+            from odradek.gateway.quorum.auto_join import join_automatically
 
-            self._nursery.start_soon(join_by_itself, self, self.settings.timing)
+            self._nursery.start_soon(join_automatically, self, self.settings.timing)
         while True:
             if self._events:
                 self._events.popleft()(self.now_ms)
@@ -289,10 +293,10 @@ class QuorumDriver:
             await self._carry_out()
 
     async def stop(self) -> None:
-        """Announce that this node stops; a leader waits a limited time for the answers. `run` must be running."""
+        """Announce that this node stops; a leader waits a limited time for the responses. `run` must be running."""
         if self.settings.is_alone or self._core is None:
             return
-        with trio.move_on_after(FAREWELL_MS / 1000):
+        with trio.move_on_after(STOP_WAIT_MS / 1000):
             await self.ask(self.core.stop)
             signal = Signal()
             self.news.watch(signal)
@@ -305,9 +309,9 @@ class QuorumDriver:
     # Events
 
     async def ask(self, event: Callable[[int], T]) -> T:
-        """Let `event(now_ms)` happen in its turn, and give what it returns when all that it led to is done.
+        """Run `event(now_ms)` in its turn, and return its result when all its effects have been carried out.
 
-        Cancellation: it happens all the same.
+        Cancellation does not prevent the event.
         """
         reply: Completion[T] = Completion()
 
@@ -323,7 +327,10 @@ class QuorumDriver:
         self._work.wake()
 
     def _on_durable(self) -> None:
-        """More of the log is durable. The state change needs no further sync; the event task sends the messages."""
+        """Note that more of the log is durable.
+
+        The state change needs no further sync; the event task sends the messages.
+        """
         self.core.durable(self.now_ms)
         self._progress()
         if not self.settings.is_alone:
@@ -331,14 +338,14 @@ class QuorumDriver:
 
     def _on_failed(self) -> None:
         if self.settings.is_alone:
-            return  # the log is opened again by the next call that needs it
+            return  # the next call that needs the log opens it again
         self._post(self.core.hand_over)
-        if not self._mending:
-            self._mending = True
-            self._nursery.start_soon(self._mend)
+        if not self._is_reopening:
+            self._is_reopening = True
+            self._nursery.start_soon(self._reopen_log)
 
-    async def _mend(self) -> None:
-        """Reopen the failed log, and try again until that succeeds."""
+    async def _reopen_log(self) -> None:
+        """Reopen the failed log, and retry until that succeeds."""
         try:
             while True:
                 try:
@@ -350,7 +357,7 @@ class QuorumDriver:
                 else:
                     return
         finally:
-            self._mending = False
+            self._is_reopening = False
 
     # Carrying out
 
@@ -389,7 +396,7 @@ class QuorumDriver:
         await self._rewritten(partial(self.replica.cut, offset))
 
     async def _begin_anew(self, snapshot: SnapshotId) -> None:
-        """First the snapshot is durable and named; then the log begins anew behind it."""
+        """Store the snapshot durably and list it in the property; then restart the log behind it."""
         while True:
             try:
                 await self.replica.snapshots.keep_staged(snapshot)
@@ -420,25 +427,25 @@ class QuorumDriver:
         log.log(level, "quorum state=%s epoch=%d leader_id=%d", role.state.value, role.epoch, role.leader_id)
         if role.state is not State.LEADER:
             self.replica.follow(role.epoch, role.leader_id)
-            if role.state is State.FOLLOWER and self._listens_elsewhere():
-                self._nursery.start_soon(self._tell_where, role)
+            if role.state is State.FOLLOWER and self._has_moved():
+                self._nursery.start_soon(self._update_endpoint, role)
             return
         self.replica.lead(role.epoch, self.core.voters, role.granting)
         if not self.settings.is_alone:
             try:
                 self.replica.announce()
-                self._name_itself()
+                self._append_own_voter()
             except PartitionUnavailable:
                 self._on_failed()
 
-    def _listens_elsewhere(self) -> bool:
-        """Whether the log has another endpoint (or other data) for this voter than its present one."""
-        named, own = self.replica.voters, self.own_voter()
-        return named is not None and own.key in named.voters and named.voters.get(own.key.id) != own
+    def _has_moved(self) -> bool:
+        """True if the log has another endpoint (or other data) for this voter than its current one."""
+        logged, own = self.replica.voters, self.own_voter()
+        return logged is not None and own.key in logged.voters and logged.voters.get(own.key.id) != own
 
-    async def _tell_where(self, role: Role) -> None:
-        """Send UpdateRaftVoter to the leader until the log has this voter's present endpoint."""
-        while self.core.epoch == role.epoch and self.core.state is State.FOLLOWER and self._listens_elsewhere():
+    async def _update_endpoint(self, role: Role) -> None:
+        """Send UpdateRaftVoter to the leader until the log has this voter's current endpoint."""
+        while self.core.epoch == role.epoch and self.core.state is State.FOLLOWER and self._has_moved():
             endpoint = self.endpoint_of(role.leader_id)
             message = self.messages.update(self.own_voter(), role.epoch, self.cluster_id())
             try:
@@ -448,11 +455,11 @@ class QuorumDriver:
                 log.debug("the leader does not take where this voter listens cause=%s", error)
             await trio.sleep(self.settings.timing.fetch_ms / 1000)
 
-    def _name_itself(self) -> None:
+    def _append_own_voter(self) -> None:
         """Append the quorum's first VotersRecord, or a new one if this voter's endpoint has changed."""
-        named = self.replica.voters
-        if named is not None and (named.offset == NOT_IN_LOG or self._listens_elsewhere()):
-            self.replica.append_voters(named.voters.having(self.own_voter()))
+        logged = self.replica.voters
+        if logged is not None and (logged.offset == NOT_IN_LOG or self._has_moved()):
+            self.replica.append_voters(logged.voters.having(self.own_voter()))
             self.core.durable(self.now_ms)
 
     def _progress(self) -> None:
@@ -462,7 +469,7 @@ class QuorumDriver:
     # Other nodes
 
     async def call(self, node: int, endpoint: tuple[str, int], message: Message, version: int) -> Message:
-        """Ask another controller. Raises PeerCallError."""
+        """Send a request to another controller. Raises PeerCallError."""
         return await self._elections.at(node, endpoint).call(message, version, self.settings.timing.request_ms)
 
     async def _exchange(self, send: Send) -> None:
@@ -483,7 +490,7 @@ class QuorumDriver:
             taken = self.messages.taken(await peer.call(message, version, timeout_ms))
         except PeerCallError as error:
             log.debug("no answer in the quorum cause=%s", error)
-        except ValueError as error:  # an error code that there is not
+        except ValueError as error:  # an unknown error code
             log.warning("an answer in the quorum cannot be read node=%d cause=%s", send.to, error)
         self._post(partial(self._take, send, taken))
 
@@ -541,7 +548,7 @@ class QuorumDriver:
         return FetchSnapshotAnswer(error, core.epoch, core.leader_id, snapshot, size_bytes, position, len(data)), data
 
     async def fetch(self, request: Fetch, max_wait_ms: int, max_bytes: int) -> Fetched:
-        """Answer a replica's Fetch: at once when there is news for it, otherwise when there is, or the time is over."""
+        """Answer a replica's Fetch at once if there is news for it, otherwise when there is, or after `max_wait_ms`."""
         answer = await self.ask(lambda now_ms: self.core.fetch(request, now_ms))
         if answer.error or answer.diverging is not None or answer.snapshot is not None:
             return Fetched(answer)
@@ -551,7 +558,7 @@ class QuorumDriver:
         try:
             end_offset = replica.log.durable_end_offset
             if place_of(replica, request.offset, request.last_epoch) is not None:
-                return Fetched(answer)  # truncated meanwhile, at either end: the next Fetch gets the consequence
+                return Fetched(answer)  # truncated meanwhile, at either end: the next Fetch detects it
             if not core.check_fetch(request.epoch) and end_offset > request.offset:
                 lease = await replica.read(request.offset, end_offset, min(max_bytes, self.settings.fetch_max_bytes))
         except PartitionUnavailable:
@@ -583,4 +590,4 @@ class QuorumDriver:
 
 
 def _nothing(_now_ms: int) -> None:
-    """Only let the driver see what the machine has ready."""
+    """Does nothing: as an event it makes the driver carry out the effects that the state machine has ready."""

@@ -1,4 +1,4 @@
-"""Where controllers listen to each other: as the log says, the settings, and the nodes that answer."""
+"""The endpoints of controllers for each other: from the log, the settings, and responses of other nodes."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,7 +10,7 @@ Endpoint = tuple[str, int]
 
 
 class _LedAt(NamedTuple):
-    """Where the leader of an epoch listens."""
+    """The endpoint of the leader of an epoch."""
 
     epoch: int
     leader_id: int
@@ -18,7 +18,10 @@ class _LedAt(NamedTuple):
 
 
 class ControllerEndpoints:
-    """Endpoints of controllers known to `node_id`. `configured` are from the settings; `listener` is controllers'."""
+    """The endpoints of controllers known to `node_id`.
+
+    `configured` come from the settings; `listener` is controllers'.
+    """
 
     def __init__(
         self, node_id: int, configured: Mapping[int, Endpoint], listener: str, replica: MetadataReplica
@@ -31,33 +34,33 @@ class ControllerEndpoints:
         self._led_at: _LedAt | None = None
 
     def of(self, node_id: int, epoch: int) -> Endpoint | None:
-        """Where a node listens; None if unknown.
+        """The endpoint of a node; None if unknown.
 
-        An endpoint announced for the leader of this epoch takes precedence over the log: after a move, only that
-        leader has the record of its new endpoint.
+        An endpoint announced for the leader of this epoch takes precedence over the log: after a move, only that leader
+        has the record of its new endpoint.
         """
         if self._led_at is not None and self._led_at[:2] == (epoch, node_id):
             return self._led_at.endpoint
-        named = self._replica.voters
-        voter = None if named is None else named.voters.get(node_id)
+        logged = self._replica.voters
+        voter = None if logged is None else logged.voters.get(node_id)
         known = None if voter is None else voter.endpoints.get(self._listener)
         return known or self._announced.get(node_id)
 
     def leads_at(self, epoch: int, leader_id: int, endpoint: Endpoint) -> None:
-        """The endpoint of the leader of an epoch, as announced by itself or by another node."""
+        """Store the endpoint of the leader of an epoch, as announced by itself or by another node."""
         if leader_id not in (NO_NODE, self._node_id) and (self._led_at is None or epoch >= self._led_at.epoch):
             self._led_at = _LedAt(epoch, leader_id, endpoint)
 
     def learn(self, answer: Answer, announced: Mapping[int, Endpoint]) -> None:
-        """Take the endpoints that came with an answer."""
+        """Store the endpoints that came with a response."""
         self._announced.update(announced)
         if answer.leader_id in announced:
             self.leads_at(answer.epoch, answer.leader_id, announced[answer.leader_id])
 
     @property
     def of_voters(self) -> Mapping[int, Mapping[str, Endpoint]]:
-        """The voters, and where they listen to controllers, as the log says, or else the settings."""
-        named = self._replica.voters
-        if named is not None:
-            return {each.key.id: each.endpoints for each in named.voters.voters}
+        """The voters and their endpoints for controllers, from the log, or else from the settings."""
+        logged = self._replica.voters
+        if logged is not None:
+            return {each.key.id: each.endpoints for each in logged.voters.voters}
         return {node: {self._listener: at} for node, at in self._configured.items() if node >= 0}

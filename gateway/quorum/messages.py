@@ -1,4 +1,4 @@
-"""The quorum's requests and answers as Kafka's messages, and back."""
+"""Converts the quorum's requests and responses to Kafka's messages, and back."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -50,7 +50,7 @@ class Sent(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """An answer, the records that came with it, and where it says that nodes listen."""
+    """A response, the records in it, and the nodes' endpoints in it."""
 
     answer: Answer
     records: memoryview | None = None
@@ -58,9 +58,9 @@ class Taken(NamedTuple):
 
 
 class QuorumMessages:
-    """The messages about one log, the metadata's: a cluster's id is empty while none is known.
+    """The messages about the metadata log. An empty cluster id means that none is known.
 
-    `endpoints` are where this node listens to controllers, which it says when it leads.
+    `endpoints` are this node's listeners for controllers, which it announces when it leads.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class QuorumMessages:
         self._max_bytes = max_bytes
 
     def request(self, request: Request, to: ReplicaKey, cluster_id: str) -> Sent:
-        """What is sent for `request`."""
+        """The message and version to send for `request`."""
         if isinstance(request, Vote):
             return Sent(self._vote(request, to, cluster_id), VOTE_VERSION)
         if isinstance(request, Fetch):
@@ -157,7 +157,7 @@ class QuorumMessages:
 
     @staticmethod
     def update(voter: Voter, leader_epoch: int, cluster_id: str) -> updating.UpdateRaftVoterRequest:
-        """What a voter says of itself to the leader of an epoch."""
+        """The request by which a voter reports its data to the leader of an epoch."""
         low, high = voter.kraft_versions
         listeners = [
             updating.Listener(name=name, host=at[0], port=at[1]) for name, at in sorted(voter.endpoints.items())
@@ -172,7 +172,7 @@ class QuorumMessages:
         )
 
     def taken(self, response: Message) -> Taken | None:
-        """The answer in a response; None if it carries only a top-level error."""
+        """The response's content; None if it has only a top-level error."""
         if isinstance(response, VoteResponse):
             return _of_vote(response)
         if isinstance(response, FetchResponse):
@@ -186,13 +186,13 @@ class QuorumMessages:
         return None
 
     def is_about(self, asked: Sequence[tuple[str, Sequence[int]]]) -> bool:
-        """Whether a request names this log, and nothing else."""
+        """True if a request is about this log only."""
         return [(topic, list(indexes)) for topic, indexes in asked] == [(self._key.topic, [self._key.index])]
 
-    # What others ask
+    # Requests of other nodes
 
     def asked_vote(self, request: VoteRequest) -> Vote | None:
-        """The question; None when it is about another log."""
+        """The content of the request; None if it is about another log."""
         if not self.is_about(
             [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
         ):
@@ -215,7 +215,7 @@ class QuorumMessages:
         return VoteResponse(topics=(topic,))
 
     def asked_begin(self, request: begin.BeginQuorumEpochRequest) -> BeginEpoch | None:
-        """The announcement; None when it is about another log."""
+        """The content of the request; None if it is about another log."""
         if not self.is_about(
             [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
         ):
@@ -225,7 +225,7 @@ class QuorumMessages:
         return BeginEpoch(part.leader_epoch, part.leader_id, voter)
 
     def begin_response(self, answer: EpochAnswer) -> begin.BeginQuorumEpochResponse:
-        """The response to a leader that has shown itself."""
+        """The response to a leader's BeginQuorumEpoch."""
         part = begin.BeginQuorumEpochResponsePartitionData(
             partition_index=self._key.index,
             error_code=answer.error,
@@ -236,7 +236,7 @@ class QuorumMessages:
         return begin.BeginQuorumEpochResponse(topics=(topic,))
 
     def asked_end(self, request: end.EndQuorumEpochRequest) -> EndEpoch | None:
-        """The resignation; None when it is about another log."""
+        """The content of the request; None if it is about another log."""
         if not self.is_about(
             [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
         ):
@@ -259,7 +259,7 @@ class QuorumMessages:
         return end.EndQuorumEpochResponse(topics=(topic,))
 
     def asked_fetch(self, request: FetchRequest) -> Fetch | None:
-        """A replica's Fetch; None when it is about another log, or from no replica."""
+        """A replica's Fetch; None if it is about another log, or not from a replica."""
         if not self.is_about_id(request):
             return None
         part = request.topics[0].partitions[0]
@@ -270,7 +270,7 @@ class QuorumMessages:
         )
 
     def asked_fetch_snapshot(self, request: snapshots.FetchSnapshotRequest) -> FetchSnapshot | None:
-        """A replica's request for a part of a snapshot; None when it is about another log."""
+        """A replica's request for a part of a snapshot; None if it is about another log."""
         if not self.is_about([(topic.name, [each.partition for each in topic.partitions]) for topic in request.topics]):
             return None
         part = request.topics[0].partitions[0]
@@ -298,7 +298,7 @@ class QuorumMessages:
         return snapshots.FetchSnapshotResponse(topics=(topic,), node_endpoints=endpoints)
 
     def is_about_id(self, request: FetchRequest) -> bool:
-        """The same of a Fetch, which names the topic by its id, or in old versions by its name."""
+        """True if a Fetch is about this log only; it has the topic's id, or in old versions its name."""
         names = [
             (topic.topic or self._key.topic, [each.partition for each in topic.partitions]) for topic in request.topics
         ]
@@ -307,7 +307,7 @@ class QuorumMessages:
     def fetch_response(
         self, answer: FetchAnswer, records: Records, leader: tuple[str, int] | None = None, log_start_offset: int = 0
     ) -> FetchResponse:
-        """The response to a replica; `leader` is where the leader listens, for versions that say it (16 and later)."""
+        """The response to a replica; `leader` is the leader's endpoint, for versions that contain it (16 and later)."""
         diverging = answer.diverging
         part = fetching.PartitionData(
             partition_index=self._key.index,

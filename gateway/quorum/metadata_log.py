@@ -1,4 +1,4 @@
-"""The metadata log's replica: the role comes from the quorum, and so does the high watermark."""
+"""The metadata log's replica, whose role and high watermark come from the quorum."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class QuorumLeader(Leader):
-    """The leading role: the quorum says what is committed."""
+    """The leader role, in which the quorum determines the high watermark."""
 
     committed_end = 0
 
@@ -34,14 +34,16 @@ class QuorumLeader(Leader):
         return self.state.raise_high_watermark(self.committed_end)
 
     def commit_to(self, offset: int) -> bool:
-        """The quorum has committed everything below `offset`. Returns whether the high watermark moved."""
+        """Note that the quorum has committed all records below `offset`; returns True if the high watermark moved."""
         self.committed_end = max(self.committed_end, offset)
         return self._advance()
 
 
 class MetadataReplica(Replica):
-    """The log of the quorum. `on_durable` is called when more is durable or the log was opened; `on_failed` when a
-    write has failed. `unsnapshotted_bytes` is about how much the log has got since the newest snapshot.
+    """The replica of the metadata log.
+
+    `on_durable` is called when more is durable or the log was opened; `on_failed` when a write has failed.
+    `unsnapshotted_bytes` is an estimate of the log's growth since the newest snapshot.
     """
 
     def __init__(self, key: PartitionKey, config: LogConfig, node_id: int, resources: LogResources) -> None:
@@ -56,7 +58,7 @@ class MetadataReplica(Replica):
         self.snapshots = Snapshots(resources.store, resources.env)
         self.unsnapshotted_bytes = 0
 
-    # What the machine sees (`coordinator.quorum.values.QuorumLog`)
+    # The log as the state machine uses it (`coordinator.quorum.values.QuorumLog`)
 
     @property
     def state_or_last(self) -> PartitionState:
@@ -84,7 +86,7 @@ class MetadataReplica(Replica):
         """See `QuorumLog`."""
         state, base = self.state_or_last, self.base
         if base is not None and state.epochs.latest < base.epoch <= epoch:
-            return EpochEnd(base.epoch, state.log_end_offset)  # nothing stands behind the base
+            return EpochEnd(base.epoch, state.log_end_offset)  # the log has no records after the base
         return EpochEnd(*state.epochs.end_of(epoch, state.log_end_offset))
 
     @property
@@ -104,18 +106,18 @@ class MetadataReplica(Replica):
         return self._sets.latest
 
     def voters_before(self, end_offset: int) -> VoterSet | None:
-        """The voters that the log names below `end_offset`."""
+        """The voters that the log contains below `end_offset`."""
         return self._sets.before(end_offset)
 
     # Roles
 
     def lead(self, epoch: int, voters: Sequence[int], granting: Sequence[int]) -> None:
-        """Lead in `epoch`; `announce` comes before any other record."""
+        """Lead in `epoch`. `announce` must append before any other record."""
         self._voters, self._granting = voters, granting
         self._take(Assignment(epoch, self._node_id, leads=True))
 
     def follow(self, epoch: int, leader_id: int) -> None:
-        """Follow, or wait for a leader. What waits for a commit fails with NOT_LEADER_OR_FOLLOWER."""
+        """Follow, or wait for a leader. Waits for a commit fail with NOT_LEADER_OR_FOLLOWER."""
         self._take(Assignment(epoch, leader_id, leads=False))
         self._committed_waits.fail(self._not_leader())
 
@@ -152,11 +154,14 @@ class MetadataReplica(Replica):
     # Voters
 
     def found(self, voters: VoterSet) -> None:
-        """The log, which names no voters, begins with these; the first leader writes them."""
+        """Set the first voters of a log that contains none; the first leader writes them."""
         self._sets.begin(VotersAt(NOT_IN_LOG, voters))
 
     def append_voters(self, voters: VoterSet) -> int:
-        """Append the record of a set, which is in force at once; gives its offset. Raises PartitionUnavailable."""
+        """Append the record of a voter set, which is in force at once; returns its offset.
+
+        Raises PartitionUnavailable.
+        """
         from odradek.coordinator.quorum.voter_records import version_record, voters_record
 
         is_first = self.voters is None or self.voters.offset == NOT_IN_LOG
@@ -169,7 +174,7 @@ class MetadataReplica(Replica):
         return result.last_offset
 
     async def load_voters(self) -> None:
-        """Look for the voters that the newest snapshot and the log behind it name.
+        """Load the voters from the newest snapshot and the log after it.
 
         Raises PartitionUnavailable, StoreError, InvalidRecordBatch and ProtocolError.
         """
@@ -193,15 +198,15 @@ class MetadataReplica(Replica):
                 self.give_back(lease)
 
     async def _begin_voters(self, snapshot: SnapshotId | None) -> None:
-        """The log begins behind a snapshot, with the voters that this names."""
+        """Reset the voters to those of the snapshot that the log starts after."""
         voters = None if snapshot is None else await self.snapshots.voters(snapshot)
         at = None if snapshot is None or voters is None else VotersAt(snapshot.end_offset - 1, voters)
         self._sets.begin(at)
 
-    # What the quorum decides
+    # Effects of the quorum's decisions
 
     def commit_to(self, offset: int) -> None:
-        """Everything below `offset` is committed; whatever of it is durable here may be read."""
+        """Note that all records below `offset` are committed; those that are durable here may be read."""
         role = self._role
         if self.state is not ReplicaState.OPEN or role is None:
             return
@@ -209,8 +214,9 @@ class MetadataReplica(Replica):
         self._committed(moved=moved)
 
     def take(self, records: memoryview) -> None:
-        """Append what was fetched from the leader at the log's end. Raises PartitionUnavailable, InvalidRecordBatch and
-        ProtocolError.
+        """Append records fetched from the leader to the end of the log.
+
+        Raises PartitionUnavailable, InvalidRecordBatch and ProtocolError.
         """
         role = self.follower
         if role is None:
@@ -229,7 +235,7 @@ class MetadataReplica(Replica):
             self._submit(result.write, result.last_offset + 1)
 
     async def cut(self, offset: int) -> None:
-        """Drop everything from `offset` on, durably. Raises PartitionUnavailable."""
+        """Truncate the log to `offset`, durably. Raises PartitionUnavailable."""
         await self.ensure_open()
         async with self._opening:
             before = self.log.log_end_offset
@@ -238,7 +244,7 @@ class MetadataReplica(Replica):
         log.info("truncated partition=%s from=%d to=%d", self.key, before, offset)
 
     async def begin_anew_behind(self, snapshot: SnapshotId) -> None:
-        """Drop everything, and go on behind a snapshot, which is durable. Raises PartitionUnavailable."""
+        """Delete all records, and restart the log after a snapshot, which is durable. Raises PartitionUnavailable."""
         await self.ensure_open()
         async with self._opening:
             before = self.log.log_end_offset
@@ -248,9 +254,9 @@ class MetadataReplica(Replica):
         log.info("begun anew partition=%s from=%d behind=%d-%d", self.key, before, *snapshot)
 
     async def find_base(self) -> bool:
-        """Look for the snapshot that the log begins behind, if the store's properties do not name it.
+        """Find the snapshot that the log starts after, if the store's properties do not list it.
 
-        False where there is none: what was trimmed is lost. Raises StoreError.
+        False if there is none: the trimmed records are lost. Raises StoreError.
         """
         if not self.log.log_start_offset or self.base is not None:
             return True
@@ -258,7 +264,7 @@ class MetadataReplica(Replica):
         return self.base is not None
 
     async def estimate(self) -> None:
-        """See how much the log has got since the newest snapshot, after it was opened. Raises StoreError."""
+        """Estimate the log's growth since the newest snapshot, after the log was opened. Raises StoreError."""
         newest = self.newest_snapshot
         after = newest.end_offset if newest is not None else 0
         for segment in await self.borrow(lambda part: part.segments()):
@@ -266,7 +272,7 @@ class MetadataReplica(Replica):
             beyond = max(segment.end_offset - max(segment.base_offset, after), 0)
             self.unsnapshotted_bytes += segment.size_bytes * beyond // length
 
-    # What happens to the log
+    # Hooks of `Replica`
 
     def _submit(self, write: LogWrite, end_offset: int) -> Completion[None]:
         for batch in write.batches:
@@ -293,7 +299,10 @@ def _follow_to(role: Leader | Follower, offset: int) -> bool:
 
 
 def _begin_anew(part: PartitionStore, offset: int) -> LogSnapshot:
-    """A crash in between leaves an empty log; the next start begins it anew again."""
+    """Empty the log and set its start offset.
+
+    A crash in between leaves an empty log, which the next start restarts again.
+    """
     if part.load().log_end_offset >= offset:
         part.truncate(0)
     part.commit([LogWrite(log_start_offset=offset)], sync=True)

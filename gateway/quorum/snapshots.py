@@ -1,12 +1,12 @@
-"""The snapshots of the metadata log on this node's disk: written, downloaded, lent, deleted.
+"""The snapshots of the metadata log on this node's disk: writes, downloads, reads and deletes them.
 
-Each is a log of its own in the store (`partitions/metadata_log.py`). One property of the store names the complete
+Each is a separate log in the store (`partitions/metadata_log.py`). One property of the store lists the complete
 snapshots, so that a start need not search for them:
 
-    written or downloaded, synced ─► named in the property: it exists ─► log truncated below it
+    written or downloaded, synced ─► listed in the property: it exists ─► log truncated below it
     removed from the property ─► deleted
 
-A snapshot that a crash leaves unnamed is deleted when the next one is begun.
+A snapshot that a crash leaves unlisted is deleted when the next one is begun.
 """
 
 import json
@@ -30,7 +30,7 @@ from odradek.wire.records.batch import iter_headers, parse_header
 from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.values import immutable
 
-if TYPE_CHECKING:  # what reads and writes snapshots is imported with the first: a broker starts faster
+if TYPE_CHECKING:  # imported with the first snapshot read or written, so that a broker starts faster
     from odradek.coordinator.metadata.image.checkpoint import SnapshotReader
     from odradek.gateway.quorum.staging import Staging
 
@@ -46,7 +46,7 @@ POLICY: Final = LogPolicy()
 
 @immutable
 class Kept:
-    """A whole snapshot: its length, and when the last record in it was written."""
+    """A complete snapshot: its length, and the timestamp of its last record."""
 
     size_bytes: int
     last_timestamp_ms: int
@@ -67,20 +67,20 @@ class Snapshots:
 
     @property
     def known(self) -> Mapping[SnapshotId, Kept]:
-        """The whole snapshots, the oldest first."""
+        """The complete snapshots, the oldest first."""
         return self._known
 
     @property
     def newest(self) -> SnapshotId | None:
-        """The newest whole snapshot."""
+        """The newest complete snapshot."""
         return next(reversed(self._known), None)
 
     def at(self, end_offset: int) -> SnapshotId | None:
-        """The whole snapshot that ends there."""
+        """The complete snapshot with this end offset."""
         return next((each for each in self._known if each.end_offset == end_offset), None)
 
     def open(self, properties: Mapping[str, str]) -> None:
-        """Take up what the store's properties say. Raises StartError where that cannot be read."""
+        """Load the list from the store's properties. Raises StartError if it cannot be read."""
         text = properties.get(PROPERTY, "[]")
         try:
             found = {
@@ -92,16 +92,14 @@ class Snapshots:
         self._known = dict(sorted(found.items()))
 
     async def find(self) -> None:
-        """Look for whole snapshots that the properties do not name: those were lost."""
+        """Search the store for complete snapshots, after the property that lists them was lost."""
         self._known = dict(sorted((await self._env.run_blocking(partial(find_snapshots, self._store))).items()))
-        await self._name_them()
+        await self._write_property()
 
     # Writing
 
     async def write(self, image: MetadataImage, last_timestamp_ms: int, voters: VoterSet | None = None) -> SnapshotId:
-        """Write the snapshot of a published image, with the voters that the log names below its end; on return it is
-        durable.
-        """
+        """Write the snapshot of a published image, with the voters in the log below its end; durable on return."""
         from odradek.coordinator.metadata.image.checkpoint import snapshot_batches
         from odradek.coordinator.quorum.voter_records import version_record, voters_record
 
@@ -110,7 +108,7 @@ class Snapshots:
             async with self._beginning:
                 if self._staging is not None and self._staging.key == snapshot_key(*snapshot):
                     await self._drop_staged()
-                await self._drop_unnamed()
+                await self._drop_unlisted()
                 self._writing = snapshot
             try:
                 about = () if voters is None else (version_record(), voters_record(voters))
@@ -118,22 +116,22 @@ class Snapshots:
                 size_bytes = await self._env.run_blocking(partial(_write, self._store, snapshot, batches))
             finally:
                 self._writing = None
-            await self._name(snapshot, Kept(size_bytes, last_timestamp_ms))
+            await self._add(snapshot, Kept(size_bytes, last_timestamp_ms))
         return snapshot
 
     async def stage(self, snapshot: SnapshotId, position: int, data: bytes, size_bytes: int) -> bool:
-        """Store what was downloaded from `position` on; whether that is all of it.
+        """Store a downloaded part that begins at `position`; True if the snapshot is then complete.
 
-        Parts are stored one after the other, in the order of the calls: what is left of a download that was dropped
-        must not get into a new one of the same snapshot. Raises InvalidRecordBatch and ProtocolError for what is no
-        snapshot, or does not go on where the last part ended.
+        Parts are stored one after the other, in the order of the calls: parts of a dropped download must not get into a
+        new one of the same snapshot. Raises InvalidRecordBatch and ProtocolError for data that is not a snapshot, or
+        does not continue the last part.
         """
         from odradek.gateway.quorum.staging import Staging
 
         async with self._beginning:
             if position == 0:
                 await self._drop_staged()
-                await self._drop_unnamed()
+                await self._drop_unlisted()
                 self._staging = Staging(self._store, snapshot_key(*snapshot), POLICY)
             staging = self._staging
             if staging is None or staging.key != snapshot_key(*snapshot):
@@ -143,13 +141,13 @@ class Snapshots:
             return staging.is_whole
 
     async def keep_staged(self, snapshot: SnapshotId) -> None:
-        """What was staged as a whole is a snapshot from now on, durably."""
+        """Make the completely staged download a snapshot, durably."""
         if snapshot in self._known:
             return
         staging = self._staging
         assert staging is not None
         assert staging.is_whole
-        await self._name(snapshot, Kept(staging.reader.size_bytes, staging.reader.last_timestamp_ms))
+        await self._add(snapshot, Kept(staging.reader.size_bytes, staging.reader.last_timestamp_ms))
         self._staging = None
 
     async def _drop_staged(self) -> None:
@@ -157,14 +155,14 @@ class Snapshots:
         if staging is not None:
             await self._env.run_blocking(partial(self._store.delete, staging.key))
 
-    async def _drop_unnamed(self) -> None:
-        """Under the lock: what begins while this is under way would be taken for left over."""
-        named = {snapshot_key(*each) for each in self._known}
+    async def _drop_unlisted(self) -> None:
+        """Delete unlisted snapshots. Under the lock, since it would also delete one that is begun meanwhile."""
+        listed = {snapshot_key(*each) for each in self._known}
         if self._staging is not None:
-            named.add(self._staging.key)
+            listed.add(self._staging.key)
         if self._writing is not None:
-            named.add(snapshot_key(*self._writing))
-        await self._env.run_blocking(partial(_drop_others, self._store, named))
+            listed.add(snapshot_key(*self._writing))
+        await self._env.run_blocking(partial(_drop_others, self._store, listed))
 
     async def drop_before(self, end_offset: int) -> None:
         """Delete the snapshots that end before `end_offset`."""
@@ -173,21 +171,21 @@ class Snapshots:
             return
         for each in dropped:
             del self._known[each]
-        await self._name_them()
+        await self._write_property()
         async with self._reading:
             for each in dropped:
                 await self._env.run_blocking(partial(self._store.delete, snapshot_key(*each)))
 
-    async def _name(self, snapshot: SnapshotId, kept: Kept) -> None:
+    async def _add(self, snapshot: SnapshotId, kept: Kept) -> None:
         self._known = dict(sorted({**self._known, snapshot: kept}.items()))
         try:
-            await self._name_them()
+            await self._write_property()
         except BaseException:
             del self._known[snapshot]
             raise
 
-    async def _name_them(self) -> None:
-        named = [
+    async def _write_property(self) -> None:
+        listed = [
             {
                 "endOffset": at.end_offset,
                 "epoch": at.epoch,
@@ -196,12 +194,12 @@ class Snapshots:
             }
             for at, kept in self._known.items()
         ]
-        await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: json.dumps(named)}))
+        await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: json.dumps(listed)}))
 
     # Reading
 
     async def load(self, snapshot: SnapshotId, before: MetadataImage | None) -> "SnapshotReader":
-        """Read a snapshot on top of an image without anything, `before` if that is given.
+        """Read a snapshot on top of an empty image, `before` if that is given.
 
         Raises InvalidRecordBatch and ProtocolError, see `SnapshotReader`.
         """
@@ -220,22 +218,22 @@ class Snapshots:
         return reader
 
     async def voters(self, snapshot: SnapshotId) -> VoterSet | None:
-        """The voters that a whole snapshot names; None where the settings name them."""
+        """The voters in a complete snapshot; None if the settings contain the voters."""
         from odradek.coordinator.quorum.voter_records import voters_of
 
         first = await self._borrow(snapshot, partial(_read_from, offset=0, max_bytes=1))
         return next((at.voters for at in voters_of(first)), None)
 
     async def part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """Bytes of a whole snapshot from `position` on, which lies within it."""
-        positions, offsets = await self._places(snapshot)
+        """Up to `max_bytes` of a complete snapshot from `position` on, which must be within it."""
+        positions, offsets = await self._batches_of(snapshot)
         at = bisect_right(positions, position) - 1
         skip = position - positions[at]
         read = await self._borrow(snapshot, partial(_read_from, offset=offsets[at], max_bytes=skip + max_bytes))
         return read[skip : skip + max_bytes]
 
-    async def _places(self, snapshot: SnapshotId) -> tuple[list[int], list[int]]:
-        """Where each batch begins, in bytes and by its offset."""
+    async def _batches_of(self, snapshot: SnapshotId) -> tuple[list[int], list[int]]:
+        """The byte position and the base offset of each batch."""
         if self._index is None or self._index[0] != snapshot:
             positions, offsets = await self._borrow(snapshot, _index_of)
             self._index = (snapshot, positions, offsets)
@@ -272,14 +270,14 @@ def _write(store: Store, snapshot: SnapshotId, batches: Iterable[bytes]) -> int:
     return written + size_bytes
 
 
-def _drop_others(store: Store, named: Iterable[object]) -> None:
+def _drop_others(store: Store, listed: Iterable[object]) -> None:
     for key in store.partitions():
-        if snapshot_of(key) is not None and key not in named:
+        if snapshot_of(key) is not None and key not in listed:
             store.delete(key)
 
 
 def find_snapshots(store: Store) -> dict[SnapshotId, Kept]:
-    """The whole snapshots in a store, named or not. Blocks. Raises StoreError, ProtocolError."""
+    """The complete snapshots in a store, listed or not. Blocks. Raises StoreError, ProtocolError."""
     found: dict[SnapshotId, Kept] = {}
     for key in store.partitions():
         about = snapshot_of(key) if key.topic == METADATA_TOPIC else None
@@ -297,7 +295,7 @@ def find_snapshots(store: Store) -> dict[SnapshotId, Kept]:
 
 
 def read_snapshot(store: Store, snapshot: SnapshotId) -> "SnapshotReader":
-    """Read a snapshot as far as it goes. Blocks. Raises StoreError, InvalidRecordBatch, ProtocolError."""
+    """Read a snapshot as far as it is readable. Blocks. Raises StoreError, InvalidRecordBatch, ProtocolError."""
     from odradek.coordinator.metadata.image.checkpoint import SnapshotReader
 
     reader = SnapshotReader()
@@ -320,7 +318,7 @@ def chunks_of(part: PartitionStore) -> Iterator[bytes]:
 
 
 def _read_from(part: PartitionStore, offset: int, max_bytes: int) -> bytes:
-    """At least `max_bytes` from the batch at `offset` on, as far as there are so many: whole batches."""
+    """Whole batches from the one at `offset` on: at least `max_bytes`, or all there are."""
     end = part.load().log_end_offset
     read = bytearray()
     while offset < end and len(read) < max_bytes:

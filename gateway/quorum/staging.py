@@ -1,4 +1,4 @@
-"""A snapshot that is being downloaded: parts of any length become whole batches in a log of the store."""
+"""Assembles a downloaded snapshot: parts of any length become complete batches in a log of the store."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,11 +10,11 @@ from odradek.wire.records.batch import batch_bytes, iter_headers
 from odradek.wire.records.errors import CorruptBatch
 
 MAX_BATCH_BYTES: Final = 64 << 20
-"""The largest batch that is waited for; a leader writes batches of a thousand records."""
+"""The maximum size of a batch; a leader writes batches of a thousand records."""
 
 
 class Staging:
-    """One download. Every batch is checked and replayed as it comes, so that what is whole is known to be readable."""
+    """One download. Every batch is checked and replayed on arrival, so a complete snapshot is known to be readable."""
 
     def __init__(self, store: Store, key: PartitionKey, policy: LogPolicy) -> None:
         self.key = key
@@ -27,11 +27,11 @@ class Staging:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it was taken."""
+        """True if all parts have been taken."""
         return self.reader.is_whole and self._position == self._size_bytes and not self._rest
 
     def take(self, position: int, data: bytes, size_bytes: int) -> Sequence[StoredBatch]:
-        """Take a part; gives the batches that are whole with it. Raises InvalidRecordBatch, ProtocolError."""
+        """Take a part; returns the batches that it completes. Raises InvalidRecordBatch, ProtocolError."""
         if position != self._position:
             raise CorruptBatch(f"a part of the snapshot goes on at {position}, not at {self._position}")
         self._position, self._size_bytes = position + len(data), size_bytes

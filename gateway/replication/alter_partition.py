@@ -1,8 +1,8 @@
-"""Takes the leaders' proposals of in-sync replicas to the controller: AlterPartition, one request at a time.
+"""Sends the leaders' ISR proposals to the controller: AlterPartition, one request at a time.
 
-What is proposed while a request is under way goes with the next one. A request is repeated, with a pause, until there
-is an answer: without one it is not known what is in force, and the leaders count every replica that may be in sync by
-now. A partition whose answer is an error that says nothing of the proposal itself gets that error, and proposes again.
+Proposals made while a request is in flight go into the next one. A request is repeated, with pauses, until there is a
+response: without one it is unknown which ISR is in force, and the leaders count every replica that may be in sync by
+now. If the error for a partition does not decide on the proposal itself, its leader gets the error and proposes again.
 """
 
 import logging
@@ -19,7 +19,7 @@ from odradek.partitions.in_sync import REFUSED, VIEW_IS_OLD, IsrDecision, IsrPro
 from odradek.partitions.model import PartitionKey
 from odradek.wire.errors import ErrorCode
 
-if TYPE_CHECKING:  # imported with the first proposal: a broker that is alone starts faster without
+if TYPE_CHECKING:  # imported with the first proposal, so that a broker that is alone starts faster
     from odradek.wire.messages.alter_partition import (
         AlterPartitionRequest,
         AlterPartitionResponse,
@@ -30,19 +30,19 @@ log = logging.getLogger(__name__)
 RETRY_MS: Final = 50
 MAX_RETRY_MS: Final = 1000
 
-_Place = tuple[UUID, int]
+_Partition = tuple[UUID, int]
 _Waiting = tuple[IsrProposal, Completion[IsrAnswer]]
 
 
 class NoAnswerError(Exception):
-    """The controller cannot be asked now, or has not answered; the request may have been carried out."""
+    """The controller is unreachable now, or has not responded; the request may have been carried out."""
 
 
 class AlterPartitionSender:
-    """`IsrProposals` by requests to the controller.
+    """Implements `IsrProposals` by requests to the controller.
 
-    `call` sends one and returns its answer, or raises NoAnswerError; `broker_epoch` is that of this broker's
-    registration, None while it has none. `run` does the work.
+    `call` sends one and returns its response, or raises NoAnswerError; `broker_epoch` returns the epoch of this
+    broker's registration, None while it has none. `run` sends the requests.
     """
 
     def __init__(
@@ -54,25 +54,25 @@ class AlterPartitionSender:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._call = call
-        self._pending: dict[_Place, _Waiting] = {}
+        self._pending: dict[_Partition, _Waiting] = {}
         self._work = Signal()
         self._failures = 0
 
     def propose(self, key: PartitionKey, proposal: IsrProposal) -> Completion[IsrAnswer]:
-        """See `IsrProposals.propose`. A proposal of a later epoch takes the place of one that waits."""
-        place = (key.topic_id, key.index)
-        before = self._pending.get(place)
+        """See `IsrProposals.propose`. A proposal of a later epoch replaces one that waits."""
+        partition = (key.topic_id, key.index)
+        before = self._pending.get(partition)
         if before is not None and before[0].leader_epoch >= proposal.leader_epoch:
             return completed(ErrorCode.OPERATION_NOT_ATTEMPTED)
         answered: Completion[IsrAnswer] = Completion()
-        self._pending[place] = proposal, answered
+        self._pending[partition] = proposal, answered
         if before is not None:
             before[1].settle(ErrorCode.FENCED_LEADER_EPOCH)
         self._work.wake()
         return answered
 
     async def run(self) -> None:
-        """Send what is proposed, until cancelled."""
+        """Send proposals until cancelled."""
         while True:
             if not self._pending:
                 await self._work.wait()
@@ -82,10 +82,10 @@ class AlterPartitionSender:
                 await trio.sleep(min(RETRY_MS << min(self._failures, 10), MAX_RETRY_MS) / 1000)
                 self._failures += 1
 
-    async def _send(self, sent: dict[_Place, _Waiting]) -> bool:
-        """Send a request, and tell the proposers what the controller said; False when the next one has to wait.
+    async def _send(self, sent: dict[_Partition, _Waiting]) -> bool:
+        """Send a request, and settle its proposals with the response; False if the next request must wait.
 
-        That is when it has said nothing, or something that makes a proposer repeat its proposal.
+        It must wait if there was no response, or one after which a leader repeats its proposal.
         """
         broker_epoch = self._broker_epoch()
         if broker_epoch is None:
@@ -99,18 +99,18 @@ class AlterPartitionSender:
             log.info("AlterPartition refused error=%s", ErrorCode(response.error_code).name)
             return False
         answers = _answers(response)
-        for place, waiting in sent.items():
-            if self._pending.get(place) is waiting:  # else a later epoch has proposed meanwhile
-                del self._pending[place]
-                waiting[1].settle(answers.get(place, ErrorCode.UNKNOWN_SERVER_ERROR))
-        return all(place in answers and _is_definite(answers[place]) for place in sent)
+        for partition, waiting in sent.items():
+            if self._pending.get(partition) is waiting:  # otherwise replaced by a proposal of a later epoch
+                del self._pending[partition]
+                waiting[1].settle(answers.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return all(partition in answers and _is_definite(answers[partition]) for partition in sent)
 
 
 def _is_definite(answer: IsrAnswer) -> bool:
     return isinstance(answer, IsrDecision) or answer in REFUSED or answer in VIEW_IS_OLD
 
 
-def _request(broker_id: int, broker_epoch: int, sent: dict[_Place, _Waiting]) -> "AlterPartitionRequest":
+def _request(broker_id: int, broker_epoch: int, sent: dict[_Partition, _Waiting]) -> "AlterPartitionRequest":
     from odradek.wire.messages.alter_partition import (
         AlterPartitionRequest,
         AlterPartitionRequestPartitionData,
@@ -135,8 +135,8 @@ def _request(broker_id: int, broker_epoch: int, sent: dict[_Place, _Waiting]) ->
     return AlterPartitionRequest(broker_id=broker_id, broker_epoch=broker_epoch, topics=tuple(topics))
 
 
-def _answers(response: "AlterPartitionResponse") -> dict[_Place, IsrAnswer]:
-    answers: dict[_Place, IsrAnswer] = {}
+def _answers(response: "AlterPartitionResponse") -> dict[_Partition, IsrAnswer]:
+    answers: dict[_Partition, IsrAnswer] = {}
     for topic in response.topics:
         for part in topic.partitions:
             error = ErrorCode(part.error_code)

@@ -1,4 +1,4 @@
-"""What the metadata image says of this broker's replica of a partition."""
+"""The assignment of this broker's replica of a partition, from the metadata image."""
 
 from odradek.coordinator.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage
 from odradek.partitions.follower import Follower, follow
@@ -11,9 +11,9 @@ from odradek.wire.values import immutable
 
 @immutable
 class Assignment:
-    """What the metadata says of this broker's replica: who leads in which epoch (-1: no broker).
+    """The leader and leader epoch of a partition, and this broker's role (-1: no broker leads).
 
-    `leads` is whether it is this one; `membership` are the replicas and the ISR.
+    `leads` is True if this broker is the leader; `membership` are the replicas and the ISR.
     """
 
     leader_epoch: int
@@ -23,18 +23,18 @@ class Assignment:
 
     @classmethod
     def of(cls, partition: PartitionImage, node_id: int) -> "Assignment":
-        """The part of this broker in a partition that it has a replica of."""
+        """The assignment of this broker, which has a replica of the partition."""
         membership = Membership(node_id, partition.replicas, partition.isr, partition.partition_epoch)
         return cls(partition.leader_epoch, partition.leader, partition.leader == node_id, membership)
 
     def role_over(
         self, state: PartitionState, brokers: Brokers, now_ms: int, before: Leader | Follower | None = None
     ) -> tuple[Leader | Follower, LogWrite | None]:
-        """Take the role, and give what is to be stored of it with the first write.
+        """Create the role, and the write to store with the first write of the log.
 
-        A log that was opened again in an epoch that it led goes on with what the role `before` knew of the ISR: a
-        proposal of it may be in force. A log of a later epoch than the image has, which a node that starts takes from
-        its newest snapshot, neither leads nor follows until the image knows that epoch.
+        A log that was reopened in an epoch that it led keeps the ISR state of the role `before`: a proposal of it may
+        be in force. If the log's epoch is later than the image's (a node that starts has the image of its newest
+        snapshot), the replica neither leads nor follows until the image has that epoch.
         """
         if self.leader_epoch < state.leader_epoch:
             return follow(state, state.leader_epoch, NO_LEADER), None
@@ -46,11 +46,11 @@ class Assignment:
 
 
 def standing_of(image: MetadataImage | None, broker_id: int) -> BrokerStanding | None:
-    """What the image says of a broker, None while it knows none of that id."""
+    """The state of a broker in the image; None if the image does not have it."""
     broker = None if image is None else image.brokers.get(broker_id)
     return None if broker is None else BrokerStanding(broker.epoch, broker.is_active, broker.rack)
 
 
 def no_broker(_broker_id: int) -> None:
-    """The standing of every broker to a log that is not replicated by the metadata."""
+    """The standing of every broker for a log that the metadata does not replicate."""
     return

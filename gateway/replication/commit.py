@@ -1,14 +1,14 @@
 """The commit path: every write that arrived for a log while its last commit ran goes into the next one.
 
-One commit is in flight per log; logs commit concurrently in the environment's threads. A write is handed in
-on the Trio thread and gets a `Completion`; all writes of one commit share it. It settles once the store has the commit
-on disk, or fails with the store's error: nothing is ever acknowledged before.
+One commit is in flight per log; logs commit concurrently in the environment's threads. A write is submitted on the Trio
+thread and gets a `Completion`; all writes of one commit share it. It settles once the store has the commit on disk, or
+fails with the store's error: no write is acknowledged before.
 
     submit ──► pending ──(next scheduler tick, or when the commit in flight ends)──► in flight ──► settled
 
-A failed commit fails every write behind it too, for their offsets rest on the failed ones. The queue then refuses
-further writes until its owner has opened the log again and calls `reset`. An exception that nothing should raise, in
-the store or in what is called when a commit is done, fails the log in the same way, and not the process.
+A failed commit fails every later write too, since their offsets depend on the failed ones. The queue then refuses
+further writes until its owner has opened the log again and calls `reset`. An unexpected exception, in the store or in a
+callback after a commit, fails the log in the same way, and not the process.
 """
 
 import logging
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 INLINE_COMMIT_MAX_BYTES = 64 * 1024
-"""Up to this much, a commit that waits for no disk is cheaper done at once than handed to a thread."""
+"""Up to this size, a commit that does not wait for a disk is cheaper done at once than in a thread."""
 
 
 class UnexpectedError(StoreError):
-    """A commit, or what is called after it, raised what it must not raise: a defect, which the cause tells."""
+    """A commit, or a callback after it, raised an unexpected exception: a defect, with the exception as its cause."""
 
 
 class Backlog:
@@ -47,33 +47,33 @@ class Backlog:
         self._less = Condition()
 
     def add(self, size_bytes: int) -> None:
-        """So much more waits."""
+        """Count `size_bytes` more."""
         self._bytes += size_bytes
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes it holds."""
+        """The number of bytes that wait."""
         return self._bytes
 
     def remove(self, size_bytes: int) -> None:
-        """So much is committed, or void."""
+        """Count `size_bytes` less: they are committed, or their commit has failed."""
         self._bytes -= size_bytes
         if self._bytes < self._max_bytes:
             self._less.notify()
 
     @property
     def is_full(self) -> bool:
-        """Whether producers are to wait for `room`."""
+        """True if producers must wait for `room`."""
         return self._bytes >= self._max_bytes
 
     async def room(self) -> None:
-        """Return at once while there is room, else when there is."""
+        """Return when there is room."""
         while self.is_full:
             await self._less.wait()
 
 
 class _Group:
-    """Writes that go into one commit; `end_offset` is where the log ends after them. Or an exclusive call instead."""
+    """Writes that go into one commit, with the log end offset after them; or an exclusive call instead."""
 
     __slots__ = ("durable", "end_offset", "exclusive_call", "size_bytes", "writes")
 
@@ -86,14 +86,15 @@ class _Group:
 
 
 class CommitQueue:
-    """The writes of one log on their way to the disk.
+    """The writes of one log that wait for their commit.
 
     `on_durable(end_offset)` is called on the Trio thread after each commit, before its completion settles, with the end
-    offset that the last of its writes was submitted with; `on_failure(error)` after a failed one, or when another call
-    has left the store's log `failed`, before the completions do.
-    A commit takes writes until it has `max_bytes`, or those that the store wants without a sync; a larger single write
-    is a commit of its own. Commits wait for the disk while the log is `synced`, which may change at any time. How long
-    each takes is counted in `times`.
+    offset of its last write. `on_failure(error)` is called after a failed commit, or when an exclusive call has left
+    the store's log `failed`, before the completions fail.
+
+    A commit takes writes until it has `max_bytes`, or the number of bytes that the store prefers without a sync; a
+    larger single write is a commit of its own. Commits wait for the disk while the log is `synced`, which may change at
+    any time. `times` counts the duration of each commit.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class CommitQueue:
         self._began_us = 0
         self._on_durable = on_durable
         self._on_failure = on_failure
-        self._pending: list[_Group] = []  # few, each of many writes; a deque has half a kilobyte
+        self._pending: list[_Group] = []  # few, each of many writes; a deque takes half a kilobyte
         self._busy = False
         self._idle = Condition()
         self._failure: StoreError | None = None
@@ -142,19 +143,18 @@ class CommitQueue:
         group.end_offset = end_offset
         self._backlog.add(size_bytes)
         if not self._busy:
-            self._be_busy()
+            self._schedule()
         return group.durable
 
-    def _be_busy(self) -> None:
+    def _schedule(self) -> None:
         self._busy = True
         self._ticker.soon(self._begin)
 
     async def exclusively(self, call: Callable[[], T]) -> T:
-        """Run `call`, which writes to the store in its own way, between commits, where blocking is allowed.
+        """Run `call`, which writes to the store in its own way, in a thread between commits.
 
-        Raises what it raises, and StoreError when an earlier commit fails. Its own failure fails the commits behind it
-        only if the store's log is `failed` then.
-        Cancellation: waited for all the same.
+        Raises what it raises, and StoreError when an earlier commit fails. Its failure fails the later commits only if
+        the store's log is then `failed`. Cancellation: the call is awaited anyway.
         """
         if self._failure is not None:
             raise self._failure
@@ -162,7 +162,7 @@ class CommitQueue:
         group = _Group(lambda: results.append(outcome.capture(call)))
         self._pending.append(group)
         if not self._busy:
-            self._be_busy()
+            self._schedule()
         with trio.CancelScope(shield=True):
             try:
                 await group.durable.wait()
@@ -172,17 +172,20 @@ class CommitQueue:
         return results[0].unwrap()
 
     async def drained(self) -> None:
-        """Wait until nothing is pending or in flight."""
+        """Wait until no commit is pending or in flight."""
         while self._busy:
             await self._idle.wait()
 
     def reset(self, store: PartitionStore) -> None:
-        """Accept writes again; the owner has opened the log anew, as `store`."""
+        """Accept writes again; the owner has reopened the log as `store`."""
         self._store = store
         self._failure = None
 
     def _begin(self) -> None:
-        """Commit what is cheaper done at once; a thread gets the rest, and then all that arrived meanwhile."""
+        """Commit groups at once while that is cheaper; start a thread for the next one.
+
+        Repeats until no group is pending.
+        """
         while self._pending:
             group = self._pending.pop(0)
             self._began_us = self._env.monotonic_us()
@@ -194,22 +197,22 @@ class CommitQueue:
         self._idle.notify()
 
     def _settled_at_once(self, group: _Group) -> bool:
-        """Whether the group is committed, or has failed, here and now; False for one that belongs into a thread."""
+        """Commit the group at once if that does not block; False for one that needs a thread."""
         if self.synced or group.exclusive_call is not None or group.size_bytes > INLINE_COMMIT_MAX_BYTES:
             return False
         try:
             is_done = self._store.commit_at_once(group.writes)
-        except Exception as error:  # noqa: BLE001 - one log is in doubt, and the others serve on
+        except Exception as error:  # noqa: BLE001 - only this log is in doubt; the others continue to serve
             self._fail(group, error)
             return True
         if is_done:
             self._succeed(group)
-        return is_done  # if not, the store would have to wait for the disk: it rolls, say
+        return is_done  # if not, the store would have to wait for the disk, for example to roll
 
     def _finished(self, group: _Group, result: outcome.Outcome[object]) -> None:
         try:
             result.unwrap()
-        except Exception as error:  # noqa: BLE001 - one log is in doubt, and the others serve on
+        except Exception as error:  # noqa: BLE001 - only this log is in doubt; the others continue to serve
             self._fail(group, error)
         else:
             if group.exclusive_call is not None and self._store.failed:
@@ -226,7 +229,7 @@ class CommitQueue:
                 group.size_bytes = 0
                 self._on_durable(group.end_offset)
             group.durable.settle(None)
-        except Exception as error:  # noqa: BLE001 - what is in memory of this log is in doubt, and the others serve on
+        except Exception as error:  # noqa: BLE001 - this log's state in memory is in doubt; the others serve
             self._fail(group, _unexpected(error))
 
     def _fail(self, failed: _Group, cause: Exception) -> None:
@@ -237,14 +240,14 @@ class CommitQueue:
         self._backlog.remove(sum(group.size_bytes for group in void))
         _despite_errors(self._on_failure, error)
         for group in void:
-            if not group.durable.settled:  # as that of a commit is whose callback has raised
+            if not group.durable.settled:  # it is settled if its callback raised
                 _despite_errors(group.durable.fail, error)
 
 
-def _despite_errors(tell: Callable[[StoreError], None], error: StoreError) -> None:
-    """Report a failure to one callback; an exception of it is logged, so that the other callbacks run."""
+def _despite_errors(call: Callable[[StoreError], None], error: StoreError) -> None:
+    """Call one failure callback; an exception of it is logged, so that the other callbacks run."""
     try:
-        tell(error)
+        call(error)
     except Exception:
         log.exception("unexpected exception after a failed commit error=%s", error)
 

@@ -1,14 +1,14 @@
-"""One task that fetches partitions from one leader, in a fetch session, and does what the answers say.
+"""One task that fetches partitions from one leader, in a fetch session, and handles the responses.
 
-    positions of all partitions that may fetch now
-        ──Fetch──► answers, each for the position that it was asked from
+    positions of all partitions that may be fetched now
+        ──Fetch──► responses, each for the position that was sent
             records        appended; the next fetch, whose offsets acknowledge them, waits until all are durable
-            diverging      the log is truncated, and asked about again
-            out of range   the log begins anew where the leader's starts, or goes on
-            other errors   the partition pauses for `replica.fetch.backoff.ms`; the metadata will tell
-        ──no answer──► all pause, and the session begins anew
+            diverging      the log is truncated, and fetched again
+            out of range   the log restarts at the leader's log start, or is truncated to its end
+            other errors   the partition pauses for `replica.fetch.backoff.ms`; the metadata will have the reason
+        ──no response──► all pause, and the session restarts
 
-An answer for a position at which the log does not stand any more is dropped: the epoch has changed, or the log was cut.
+A response for a position at which the log no longer ends is dropped: the epoch has changed, or the log was truncated.
 """
 
 import logging
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 IDLE_MS: Final = 1000
-"""How long a fetcher that has nothing to fetch waits for news before it looks again."""
+"""The maximum time between two rounds of a fetcher that has nothing to fetch, unless it is woken."""
 
 OPENED_A_ROUND: Final = 500
 OPENED_AT_ONCE: Final = 4
-"""How many logs are opened before a fetch, and how many of them at a time: a broker that starts has thousands."""
+"""The number of logs opened before a fetch, and of those opened concurrently: a broker that starts has thousands."""
 LEADER_IS_ANOTHER: Final = frozenset(
     {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 )
-"""Of the two brokers one knows the new leader already: nothing has failed, and the image comes to the other, too."""
+"""One of the two brokers already has the new leader: nothing has failed, and the other will get the same image."""
 
 
 class LeaderEndpoint(Protocol):
@@ -89,7 +89,7 @@ _Asked = dict[TopicPartition, tuple[Replica, FetchPosition]]
 class ReplicaFetcher:
     """Fetches `partitions` from broker `leader_id` while `run` runs.
 
-    `lags` has by how many offsets each was behind the leader's high watermark when it was last answered.
+    `lags` has each partition's lag behind the leader's high watermark, in offsets, as of the last response.
     """
 
     def __init__(
@@ -123,11 +123,11 @@ class ReplicaFetcher:
         self._paused_until_ms.pop((replica.key.topic, replica.key.index), None)
         self._news.wake()
 
-    def remove(self, place: _TopicPartition) -> None:
+    def remove(self, topic_partition: _TopicPartition) -> None:
         """Stop fetching the partition; a response in flight is dropped if the log's epoch has changed."""
-        self.partitions.pop(place, None)
-        self.lags.pop(place, None)
-        self._paused_until_ms.pop(place, None)
+        self.partitions.pop(topic_partition, None)
+        self.lags.pop(topic_partition, None)
+        self._paused_until_ms.pop(topic_partition, None)
 
     def stop(self) -> None:
         """End `run`."""
@@ -162,7 +162,7 @@ class ReplicaFetcher:
         await self._take(asked, answers)
 
     async def _positions(self) -> _Asked:
-        """Where each partition stands that may fetch now and whose log is open."""
+        """The positions of all partitions that may be fetched now and whose log is open."""
         ready = self._ready()
         await self._open_some([replica for replica in ready if replica.state is not ReplicaState.OPEN])
         asked: _Asked = {}
@@ -173,21 +173,21 @@ class ReplicaFetcher:
         return asked
 
     def _is_held_back(self, replica: Replica) -> bool:
-        """A throttled log waits until it is in sync, as far as the leader's last answer tells; see `throttle.py`."""
+        """True for a throttled log that is not in sync, as of the leader's last response; see `throttle.py`."""
         lag = self.lags.get((replica.key.topic, replica.key.index))
         return replica.is_held_back(in_sync=lag == 0)
 
     def _ready(self) -> list[Replica]:
-        """The partitions that do not pause."""
+        """The partitions that are not paused."""
         if not self._paused_until_ms:
             return list(self.partitions.values())
         now_ms = self._env.monotonic_ms()
-        paused = {place: until_ms for place, until_ms in self._paused_until_ms.items() if until_ms > now_ms}
+        paused = {key: until_ms for key, until_ms in self._paused_until_ms.items() if until_ms > now_ms}
         self._paused_until_ms = paused
-        return [replica for place, replica in self.partitions.items() if place not in paused]
+        return [replica for key, replica in self.partitions.items() if key not in paused]
 
     async def _open_some(self, closed: list[Replica]) -> None:
-        """Open the first of these logs, some concurrently; the others are opened when those have fetched."""
+        """Open the first of these logs, some concurrently; the others are opened in later rounds."""
         self._opens_more = len(closed) > OPENED_A_ROUND
         left = iter(closed[:OPENED_A_ROUND])
         if len(closed) < OPENED_AT_ONCE:
@@ -205,7 +205,7 @@ class ReplicaFetcher:
                 self._pause(replica)
 
     def _next_ms(self) -> int:
-        """How long it is until a pause ends."""
+        """The time until a pause ends."""
         now_ms = self._env.monotonic_ms()
         return min([max(each - now_ms, 1) for each in self._paused_until_ms.values()], default=IDLE_MS)
 
@@ -214,7 +214,7 @@ class ReplicaFetcher:
         self._paused_until_ms[replica.key.topic, replica.key.index] = until_ms
 
     def _request(self, asked: _Asked, epoch: int, settings: FetcherSettings) -> FetchRequest:
-        part = self._session.request({place: at for place, (_, at) in asked.items()}, settings.max_bytes)
+        part = self._session.request({key: at for key, (_, at) in asked.items()}, settings.max_bytes)
         return FetchRequest(
             replica_state=FetchingReplica(replica_id=self._node_id, replica_epoch=epoch),
             max_wait_ms=0 if self._opens_more else settings.wait_max_ms,
@@ -227,13 +227,13 @@ class ReplicaFetcher:
         )
 
     async def _take(self, asked: _Asked, answers: list[tuple[TopicPartition, PartitionData]]) -> None:
-        """Append to all logs first, so that they write concurrently; then wait for the writes and do the rest."""
+        """Append to all logs first, so that they write concurrently; then wait for the writes and handle the errors."""
         appended: list[tuple[Replica, FetchPosition, PartitionData, Completion[None]]] = []
         others: list[tuple[Replica, FetchPosition, PartitionData]] = []
-        for place, data in answers:
-            if place not in asked:
+        for topic_partition, data in answers:
+            if topic_partition not in asked:
                 continue
-            replica, position = asked[place]
+            replica, position = asked[topic_partition]
             if data.error_code or data.diverging_epoch.epoch >= 0:
                 others.append((replica, position, data))
                 continue
@@ -247,9 +247,9 @@ class ReplicaFetcher:
                 durable.result()
                 replica.leader_reports(position.leader_epoch, data.high_watermark, data.log_start_offset)
             except (StoreError, PartitionUnavailable):
-                self._pause(replica)  # the log says what happened, and is opened again
+                self._pause(replica)  # the cause is logged, and the log is reopened
         for replica, position, data in others:
-            await self._mend(replica, position, data)
+            await self._handle_error(replica, position, data)
 
     def _append(self, replica: Replica, position: FetchPosition, data: PartitionData) -> Completion[None] | None:
         try:
@@ -266,7 +266,7 @@ class ReplicaFetcher:
             self.lags[replica.key.topic, replica.key.index] = max(0, data.high_watermark - role.state.log_end_offset)
         return result
 
-    async def _mend(self, replica: Replica, position: FetchPosition, data: PartitionData) -> None:
+    async def _handle_error(self, replica: Replica, position: FetchPosition, data: PartitionData) -> None:
         try:
             if data.diverging_epoch.epoch >= 0 and not data.error_code:
                 await replica.truncate(position, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
@@ -286,7 +286,7 @@ class ReplicaFetcher:
         self._pause(replica)
 
     async def _reset_offset(self, replica: Replica, position: FetchPosition) -> None:
-        """The offset is not in the leader's log: restart at its log start, or truncate to its log end."""
+        """Handle an offset outside the leader's log: restart at its log start, or truncate to its log end."""
         start = await self._leader_offset(replica, position, EARLIEST_TIMESTAMP)
         role = replica.stands_at(position)
         if start is None or role is None:
@@ -322,7 +322,7 @@ class ReplicaFetcher:
 
 
 def _joined(data: PartitionData) -> memoryview:
-    """The records as one piece, as they come in a response."""
+    """The records as one buffer, as they come in a response."""
     records = data.records
     if records is None:
         return memoryview(b"")

@@ -1,7 +1,7 @@
-"""Which fetcher fetches which partition: one task per leader and `num.replica.fetchers`, kept as the image says.
+"""Assigns partitions to fetchers: `num.replica.fetchers` tasks per leader, updated with each image.
 
-The image says of each partition who leads it. Partitions of one leader are spread over its fetchers by a hash of topic
-and index that is the same in every process. A fetcher without partitions ends.
+The image has the leader of each partition. Partitions of one leader are distributed over its fetchers by a hash of
+topic and index that is the same in every process. A fetcher without partitions ends.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from odradek.gateway.replication.replica import Replica
 
 _TopicPartition = tuple[str, int]
 FetcherLag = tuple[int, int, str, int, int]
-"""The leader, the number of the fetcher, topic and index, and by how many offsets the follower is behind."""
+"""The leader, the number of the fetcher, topic and index, and the follower's lag in offsets."""
 
 
 class ReplicaFetchers:
     """The fetchers of one broker; their tasks run in `nursery`.
 
-    `replica_of(topic, index)` gives this broker's replica, if it has one; `connect(leader id, number of the fetcher)`
-    an endpoint that finds the leader wherever the newest image says that it is.
+    `replica_of(topic, index)` returns this broker's replica, if it has one; `connect(leader id, number of the fetcher)`
+    an endpoint that uses the leader's address in the newest image.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class ReplicaFetchers:
         self._repeats = repeats
         self._image: MetadataImage | None = None
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
-        self._placed: dict[_TopicPartition, tuple[int, int]] = {}
+        self._fetcher_of: dict[_TopicPartition, tuple[int, int]] = {}
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Fetch what the image says that this broker follows, from whom it says. Called after `Replicas`."""
+        """Fetch the partitions that this broker follows in the image from their leaders. Called after `Replicas`."""
         self._image = image
         for topic in delta.topics.deleted_topics():
             for index in range(len(topic.partitions)):
@@ -60,26 +60,26 @@ class ReplicaFetchers:
             topic = image.topic_by_id(topic_id)
             if topic is not None:
                 for index in indexes:
-                    self._place((topic.name, index), topic.partitions[index], count)
+                    self._update((topic.name, index), topic.partitions[index], count)
         for key, fetcher in list(self._fetchers.items()):
             if not fetcher.partitions:
                 del self._fetchers[key]
                 fetcher.stop()
 
-    def _place(self, place: _TopicPartition, partition: PartitionImage, count: int) -> None:
-        self._remove(place)
+    def _update(self, topic_partition: _TopicPartition, partition: PartitionImage, count: int) -> None:
+        self._remove(topic_partition)
         leader = partition.leader
         if leader in (-1, self._node_id) or self._node_id not in partition.replicas:
             return
-        replica = self._replica_of(*place)
+        replica = self._replica_of(*topic_partition)
         if replica is None:
             return
-        number = crc32(f"{place[0]}-{place[1]}".encode()) % count
+        number = crc32(f"{topic_partition[0]}-{topic_partition[1]}".encode()) % count
         fetcher = self._fetchers.get((leader, number))
         if fetcher is None:
             fetcher = self._start(leader, number)
         fetcher.add(replica)
-        self._placed[place] = leader, number
+        self._fetcher_of[topic_partition] = leader, number
 
     def _start(self, leader: int, number: int) -> ReplicaFetcher:
         endpoint = self._connect(leader, number)
@@ -90,13 +90,13 @@ class ReplicaFetchers:
         self._nursery.start_soon(fetcher.run)
         return fetcher
 
-    def _remove(self, place: _TopicPartition) -> None:
-        key = self._placed.pop(place, None)
+    def _remove(self, topic_partition: _TopicPartition) -> None:
+        key = self._fetcher_of.pop(topic_partition, None)
         if key is not None and key in self._fetchers:
-            self._fetchers[key].remove(place)
+            self._fetchers[key].remove(topic_partition)
 
     def _own_epoch(self) -> int | None:
-        """The epoch of this broker's registration, as far as is published."""
+        """The epoch of this broker's registration in the published image."""
         own = None if self._image is None else self._image.brokers.get(self._node_id)
         return None if own is None else own.epoch
 
@@ -113,4 +113,4 @@ class ReplicaFetchers:
         for fetcher in self._fetchers.values():
             fetcher.stop()
         self._fetchers.clear()
-        self._placed.clear()
+        self._fetcher_of.clear()

@@ -1,8 +1,8 @@
-"""The part of a replica that follows: it takes what the leader has, and cuts off what the leader never had.
+"""The following part of a replica: appends the leader's records, and truncates records that the leader does not have.
 
-A cut rewrites the log under all who use it. So it is an opening of the log anew: every call that needs it waits
+A truncation rewrites a log that is in use. So it works like reopening the log: every call that needs it waits
 (`PartitionLog.ensure_open`), and a role that the metadata assigns meanwhile is taken when it is done. The store makes
-the cut and the rows of the producers that it has changed durable in one transaction (`PartitionStore.truncate`).
+the truncation and the changed rows of producers durable in one transaction (`PartitionStore.truncate`).
 """
 
 import logging
@@ -27,16 +27,16 @@ REBUILD_READ_BYTES: Final = 1 << 20
 
 
 class FollowingLog(PartitionLog):
-    """A log with what its follower does."""
+    """A log with its follower's operations."""
 
     @property
     def follower(self) -> Follower | None:
-        """The following role; None while the log is not open, or this broker leads."""
+        """The follower role; None while the log is not open, or this broker leads."""
         role = self._role
         return role if self.state is ReplicaState.OPEN and isinstance(role, Follower) else None
 
     def is_held_back(self, *, in_sync: bool) -> bool:
-        """Whether the log is not to be fetched now, since the throttle's rate is exceeded (KIP-73)."""
+        """True if the log must not be fetched now, because the throttle's rate is exceeded (KIP-73)."""
         if in_sync or not self._is_throttled:
             return False
         return self._resources.throttles.follower.is_exceeded(self._env.monotonic_ms())
@@ -46,15 +46,15 @@ class FollowingLog(PartitionLog):
         return self.throttled_by(self._config.follower_replication_throttled_replicas)
 
     def stands_at(self, position: FetchPosition) -> Follower | None:
-        """The following role, if an answer to a fetch from `position` is of use to it."""
+        """The follower role, if the log still ends at `position`, from which a fetch was sent."""
         role = self.follower
         return role if role is not None and role.position == position else None
 
     def take_fetched(self, position: FetchPosition, records: memoryview) -> Completion[None] | Rejected | None:
-        """Append what was fetched from `position`; None if the log no longer ends there.
+        """Append records fetched from `position`; None if the log no longer ends there.
 
-        The completion settles when all of it is durable; only then may the follower send the next fetch.
-        CORRUPT_MESSAGE and OFFSET_OUT_OF_RANGE refuse what the leader sent. Raises PartitionUnavailable.
+        The completion settles when all of it is durable; only then may the follower send the next fetch. Records of the
+        leader may be refused with CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE. Raises PartitionUnavailable.
         """
         role = self.stands_at(position)
         if role is None:
@@ -84,10 +84,10 @@ class FollowingLog(PartitionLog):
             self._submit(write, role.state.log_end_offset)
 
     async def truncate(self, position: FetchPosition, diverging: EpochEnd) -> bool:
-        """Cut off what the leader never had, as it has answered to a fetch from `position`; see `truncation.py`.
+        """Truncate records that the leader does not have, by its response to a fetch from `position`.
 
-        False, and nothing is done, where the log does not stand there any more. Raises PartitionUnavailable. Once begun
-        it is waited for also when cancelled.
+        See `truncation.py`. Returns False and does nothing if the log no longer ends there. Raises
+        PartitionUnavailable. Once begun it is awaited even when cancelled.
         """
         async with self._opening:
             role = self.stands_at(position)
@@ -102,9 +102,9 @@ class FollowingLog(PartitionLog):
         return True
 
     async def begin_anew(self, position: FetchPosition, offset: int) -> bool:
-        """Empty the log, which goes on at `offset`: the leader has deleted further than this log reaches.
+        """Empty the log and restart it at `offset`: the leader has deleted records beyond this log's end.
 
-        False, and nothing is done, where the log does not stand at `position` any more. Raises PartitionUnavailable.
+        Returns False and does nothing if the log no longer ends at `position`. Raises PartitionUnavailable.
         """
         async with self._opening:
             if self.stands_at(position) is None:
@@ -114,9 +114,9 @@ class FollowingLog(PartitionLog):
         return True
 
     async def _rewrite(self, call: Callable[[PartitionStore], LogSnapshot]) -> None:
-        """Let `call` change the store's log between commits, and build the pure log from what is left.
+        """Run `call`, which changes the store's log, between commits, and rebuild the pure log from the result.
 
-        When it fails, the log is opened again by the next call that needs it.
+        If it fails, the next call that needs the log reopens it.
         """
         part, queue, state = self._part, self._queue, self._log
         assert part is not None
@@ -137,11 +137,10 @@ class FollowingLog(PartitionLog):
 
 
 def cut(part: PartitionStore, offset: int) -> LogSnapshot:
-    """Truncate at `offset`, and put the rows of producers that go with the end back from the batches that stay.
+    """Truncate to `offset`, and restore the producers' rows from the batches that stay.
 
-    Reads the batches below, as far back as the store does not have the producers' rows of that time; but not where
-    nothing is cut off but epochs, or no producer has written. Blocks. Raises StoreError, InvalidRecordBatch,
-    ProducerRowError.
+    Reads the batches below, from the latest point for which the store has the producers' rows; it reads none if only
+    epochs are truncated, or no producer has written. Blocks. Raises StoreError, InvalidRecordBatch, ProducerRowError.
     """
     before = part.load()
     if offset >= before.log_end_offset or not before.producers:

@@ -1,8 +1,8 @@
-"""Changes of in-sync replicas as a broker counts and tells them.
+"""Counts and logs changes of in-sync replicas.
 
-A leader that proposes a change says why (`leading.py`). What the controller takes out of the ISR by itself, since a
-broker is fenced or shuts down, a leader learns from the image: `note_removed` tells it, in one line for each broker,
-for that may be thousands of partitions at once.
+A leader that proposes a change logs the reason (`leading.py`). If the controller itself removes a replica from the ISR,
+because a broker is fenced or shuts down, the leader's broker gets that with the image: `note_removed` logs it, in one
+line for each broker, since it may affect thousands of partitions at once.
 """
 
 import logging
@@ -18,11 +18,11 @@ from odradek.wire.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 MAX_LINES: Final = 20
-"""How many proposals that are made at once have a line each in the log."""
+"""The number of proposals made at once that have a log line each."""
 
 
 class IsrChanges:
-    """How many proposals of this broker's leaders came into force, by kind; `failed` were refused.
+    """The number of proposals of this broker's leaders that came into force, by kind; `failed` were refused.
 
     Written on the Trio thread; any thread may read the counts.
     """
@@ -36,12 +36,12 @@ class IsrChanges:
         self._proposed: list[tuple[str, Sequence[object]]] = []
 
     def note(self, text: str, *args: object) -> bool:
-        """Queue a log line about a proposal; True if the caller must schedule `tell`."""
+        """Queue a log line about a proposal; True if the caller must schedule `report`."""
         self._proposed.append((text, args))
         return len(self._proposed) == 1
 
-    def tell(self) -> None:
-        """Log what was noted since the last call: a broker that comes back joins thousands of ISRs at once."""
+    def report(self) -> None:
+        """Log the queued lines, up to a limit: a broker that returns joins thousands of ISRs at once."""
         lines, self._proposed = self._proposed, []
         for text, args in lines[:MAX_LINES]:
             log.info(text, *args)
@@ -49,7 +49,7 @@ class IsrChanges:
             log.info("in-sync replicas change of further partitions count=%d", len(lines) - MAX_LINES)
 
     def answered(self, proposal: IsrProposal, answer: IsrDecision | ErrorCode) -> None:
-        """The controller has answered a proposal."""
+        """Count the controller's response to a proposal."""
         if not isinstance(answer, IsrDecision):
             self.failed += 1
         elif proposal.is_expansion:
@@ -59,7 +59,7 @@ class IsrChanges:
 
 
 def note_removed(delta: MetadataDelta, image: MetadataImage, node_id: int) -> None:
-    """Log which brokers the controller has taken out of the ISR of partitions that `node_id` leads, and why."""
+    """Log which brokers the controller has removed from the ISR of partitions that `node_id` leads, with the reason."""
     removed: dict[tuple[int, str], list[str]] = {}
     for name, index, before, after in _led(delta, image, node_id):
         for broker_id in before.isr:
@@ -85,7 +85,7 @@ def _led(
 
 
 def _why(image: MetadataImage, broker_id: int, partition: PartitionImage) -> str | None:
-    """Why the controller has taken a broker out; None where the leader has proposed it."""
+    """The reason why the controller has removed a broker; None if the leader proposed it."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         return "not registered"

@@ -1,4 +1,4 @@
-"""The part of a replica that leads: it takes writes, serves followers, and proposes who is in sync."""
+"""The leading part of a replica: takes writes, serves followers, and proposes changes of the ISR."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -24,15 +24,18 @@ from odradek.wire.records.errors import InvalidRecordBatch
 log = logging.getLogger(__name__)
 
 MAX_REFUSED_PRODUCERS: Final = 10_000
-"""How many producers a partition that does not serve remembers; see `LeadingLog.note_refused`."""
+"""The maximum number of producers whose first batch was refused; see `LeadingLog.note_refused`."""
 
 
 class LeadingLog(PartitionLog):
-    """A log with what its leader does; every call raises PartitionUnavailable where another broker leads."""
+    """A log with its leader's operations; every call raises PartitionUnavailable if another broker leads."""
 
     @property
     def leader(self) -> Leader:
-        """The leading role. Raises PartitionUnavailable when the partition does not serve, or is led by another."""
+        """The leader role.
+
+        Raises PartitionUnavailable when the partition is unavailable, or another broker leads it.
+        """
         role = self._role
         if self.state is not OPEN:
             self._refuse()
@@ -53,16 +56,16 @@ class LeadingLog(PartitionLog):
         all_in_sync: bool = False,
         taken: Sequence[OutboxEntry] = (),
     ) -> Appended | Duplicate | Rejected:
-        """Decide on one batch and queue it; the result stands once the offset after it is `durable` or `committed`.
+        """Decide on one batch and queue it; the result is final once the offset after it is `durable` or `committed`.
 
-        That holds for a duplicate, too, whose original may still be on its way to the disk. `judged` is what
-        `judgement` said of the records, which must not be changed or reused before they are durable. `taken` are
-        the entries of the store's outbox that they come from. Raises PartitionUnavailable.
+        The same holds for a duplicate, whose original may still wait for its commit. `judged` is the result of
+        `judgement` for the records, which must not be changed or reused before they are durable. `taken` are the
+        entries of the store's outbox from which they come. Raises PartitionUnavailable.
         """
         if self._recovery.writing.is_failing:
             self._check_writable()
         leader = self.leader
-        if self._refused:  # while writes were failing, and the log was open
+        if self._refused:  # refused while writes failed and the log stayed open
             leader.state.await_first_batch_retry(self._refused)
             self._refused.clear()
         result = leader.append(
@@ -81,7 +84,7 @@ class LeadingLog(PartitionLog):
         return result
 
     def take_imported(self, records: memoryview, batches: Sequence[ImportedBatch]) -> Appended | Rejected:
-        """Queue batches of another log at the offsets that they have; the result is as that of `append`.
+        """Queue batches of another log with their offsets; the result is as that of `append`.
 
         `records` must not be changed or reused before they are durable. Raises PartitionUnavailable.
         """
@@ -92,9 +95,9 @@ class LeadingLog(PartitionLog):
         return result
 
     def judgement(self, records: memoryview, api_version: int) -> Callable[[], BatchHeader | Rejected] | None:
-        """What judges a client's records where that takes long, to be called in a thread; mostly None.
+        """The check of a client's records, to be called in a thread; None if it does not take long, as is usual.
 
-        All that depends on other batches is judged by `append`.
+        `append` checks everything that depends on other batches.
         """
         config, now_ms = self._config, self._env.wall_ms()
         if not takes_long(records, config, now_ms):
@@ -102,9 +105,9 @@ class LeadingLog(PartitionLog):
         return lambda: check_client_batch(records, config, now_ms, api_version)
 
     def note_refused(self, records: memoryview) -> None:
-        """Take note of a batch that was refused because the log does not serve, leads not, or has too few in sync.
+        """Note a batch that was refused because the log is unavailable, not led here, or has too few in-sync replicas.
 
-        If it was its producer's first one, batches on their way behind it must not be taken when that has passed.
+        If it was its producer's first batch, later batches in flight must not be accepted before it is retried.
         """
         try:
             header = peek_header(records)
@@ -126,7 +129,7 @@ class LeadingLog(PartitionLog):
     ) -> FetchPlan | Rejected:
         """Plan the read of a follower; see `Leader.plan_follower_fetch`. Raises PartitionUnavailable.
 
-        The epoch of the request is judged before the role, as in all reads.
+        The epoch of the request is checked before the role, as in all reads.
         """
         role = self.role
         if not isinstance(role, Leader):
@@ -140,7 +143,7 @@ class LeadingLog(PartitionLog):
         )
 
     def record_fetch(self, follower: FollowerFetch, plan: FetchPlan) -> None:
-        """Take note of how far the follower has come by the plan that was just made for it, and act on it.
+        """Record the follower's position by the plan that was just made for it, and act on it.
 
         Raises PartitionUnavailable.
         """
@@ -151,7 +154,7 @@ class LeadingLog(PartitionLog):
             self._propose(leader, proposal)
 
     def holds_back(self, broker_id: int) -> bool:
-        """Whether a follower is given no records now, since it is not in sync and the throttle's rate is exceeded."""
+        """True if a follower must get no records now: it is not in sync, and the throttle's rate is exceeded."""
         role, quota = self._role, self._resources.throttles.leader
         if not self.is_throttled or not isinstance(role, Leader) or broker_id in role.in_sync.isr:
             return False
@@ -159,16 +162,16 @@ class LeadingLog(PartitionLog):
 
     @property
     def is_throttled(self) -> bool:
-        """Whether what followers are given of this log counts for the throttle of leaders (KIP-73)."""
+        """True if this log's records sent to followers count for the leader throttle (KIP-73)."""
         return self.throttled_by(self._config.leader_replication_throttled_replicas)
 
     def preferred_replica(self, rack: str, fetch_offset: int) -> int | None:
-        """The follower that a consumer of `rack` is to read from; None: this replica, also where it follows itself."""
+        """The follower that a consumer of `rack` should read from; None for this replica, also if it is a follower."""
         role = self._role
         return role.in_sync.preferred_replica(rack, fetch_offset) if isinstance(role, Leader) else None
 
     def watch_lag(self) -> None:
-        """Look at the clock: propose that lagging followers leave. To be called now and then."""
+        """Propose to remove lagging followers from the ISR. To be called at intervals."""
         leader = self._role
         if self.state is ReplicaState.OPEN and isinstance(leader, Leader) and leader.in_sync.remotes:
             self._committed(moved=leader.advance_at(self._env.monotonic_ms()))
@@ -184,7 +187,7 @@ class LeadingLog(PartitionLog):
         verb = "expand" if proposal.is_expansion else "shrink"
         changes = self._resources.isr_changes
         if changes.note(text, verb, self.key, isr, wanted, "; ".join(proposal.reasons), *ends):
-            self._resources.ticker.soon(changes.tell)
+            self._resources.ticker.soon(changes.report)
         self._send(proposal)
 
     def _send(self, proposal: IsrProposal) -> None:
@@ -195,7 +198,7 @@ class LeadingLog(PartitionLog):
         leader, answer = self._role, answered.result()
         self._resources.isr_changes.answered(proposal, answer)
         if not isinstance(leader, Leader) or leader.in_sync.proposal is not proposal:
-            return  # the epoch has ended, and all that was proposed in it, or the metadata was quicker
+            return  # the epoch and its proposals have ended, or the metadata came first
         moved, again = leader.answered(proposal, answer)
         if isinstance(answer, IsrDecision):
             isr = ",".join(str(each) for each in answer.isr)

@@ -1,4 +1,4 @@
-"""What retention and compaction see of a log."""
+"""A log's offsets and segments, for retention and compaction."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from odradek.wire.values import immutable
 
 @immutable
 class LogView:
-    """A log without its records, as those see it who delete and compact."""
+    """A log's offsets and segments, without its records."""
 
     segments: Sequence[SegmentInfo]
     log_start_offset: int
@@ -21,7 +21,7 @@ class LogView:
 
     @classmethod
     def of(cls, part: PartitionStore, log: PartitionState) -> "LogView":
-        """Put together what both know. Raises StoreError."""
+        """Combine the state of both. Raises StoreError."""
         return cls(
             part.segments(),
             log.log_start_offset,

@@ -1,8 +1,8 @@
-"""Everything of a broker that keeps replicas in step: who fetches, who proposes, who watches the clock.
+"""A broker's replication: starts and updates fetchers, ISR proposals and checks for lagging followers.
 
-`on_published` makes the image's word an action: the fetchers follow the leaders that it names. What leaders propose
-goes to the controller by `alter_partition.py`. Leaders look at the clock every half `replica.lag.time.max.ms`, as in
-Kafka, and when a broker is fenced or comes back.
+`on_published` applies an image: the fetchers fetch from its leaders. Leaders' proposals go to the controller by
+`alter_partition.py`. Leaders check for lagging followers every half `replica.lag.time.max.ms`, as in Kafka, and when a
+broker is fenced or returns.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ from odradek.gateway.replication.isr_changes import note_removed
 from odradek.gateway.replication.replicas import Replicas
 from odradek.wire.schema.schema import Message
 
-if TYPE_CHECKING:  # a broker that is alone fetches from no other, and starts faster without
+if TYPE_CHECKING:  # a broker that is alone does not fetch, and starts faster without
     from odradek.gateway.replication.fetcher import FetcherSettings
     from odradek.gateway.replication.fetchers import FetcherLag, ReplicaFetchers
     from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a broker that is alone fetches from no other, and starts fa
     from odradek.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 FETCH_VERSION: Final = 17
-"""The version that followers send: the first with a directory, the last before brokers tell the high watermark."""
+"""The version that followers send: the first with a directory, the last before requests contain the high watermark."""
 LIST_OFFSETS_VERSION: Final = 9
 
 AskController = Callable[["AlterPartitionRequest"], Awaitable["AlterPartitionResponse"]]
@@ -66,7 +66,7 @@ class ReplicationManager:
         self._nursery.start_soon(self._watch_lag)
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Fetch from the leaders that the image names. Called after `Replicas.on_published`."""
+        """Fetch from the leaders in the image. Called after `Replicas.on_published`."""
         assert self._replicas is not None
         if self._fetchers is None and any(broker_id != self._node_id for broker_id in image.brokers):
             self._fetchers = self._make_fetchers(self._replicas)
@@ -78,7 +78,8 @@ class ReplicationManager:
             self._replicas.throttles.set_rates(
                 config.leader_replication_throttled_rate, config.follower_replication_throttled_rate
             )
-        if image.brokers is not delta.before.brokers:  # one that was fenced holds nothing up any more
+        # a broker that was fenced no longer holds back the high watermark
+        if image.brokers is not delta.before.brokers:
             self._replicas.look_at_the_clock()
 
     def _make_fetchers(self, replicas: Replicas) -> "ReplicaFetchers":
@@ -89,7 +90,7 @@ class ReplicationManager:
         )
 
     def lags(self) -> "list[FetcherLag]":
-        """How far this broker's followers are behind; may be asked from any thread."""
+        """The lag of this broker's followers; may be called from any thread."""
         return [] if self._fetchers is None else self._fetchers.lags()
 
     def stop(self) -> None:
@@ -133,14 +134,14 @@ class ReplicationManager:
         return PeerEndpoint(leader_id, peers, lambda: self._address_of(leader_id))
 
     def _address_of(self, broker_id: int) -> tuple[str, int] | None:
-        """Where other brokers reach a broker, as of the newest image."""
+        """The address of a broker for other brokers, as of the newest image."""
         broker = self._image().brokers.get(broker_id)
         at = None if broker is None else broker.listeners.get(self._config().node.inter_broker_listener_name)
         return None if at is None else (at.host, at.port)
 
 
 class PeerEndpoint:
-    """A leader over a connection of its own; see `fetcher.LeaderEndpoint`."""
+    """A leader over a separate connection; see `fetcher.LeaderEndpoint`."""
 
     def __init__(self, leader_id: int, peers: Peers, address: Callable[[], tuple[str, int] | None]) -> None:
         self._leader_id = leader_id

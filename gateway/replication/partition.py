@@ -1,13 +1,13 @@
 """The log of one partition on this broker, as leader or follower: its pure state joined to its store.
 
-Offsets are assigned on the Trio thread, the moment a batch is accepted; the batch is on disk when its commit
-settles, and only then does the high watermark pass it. When a commit fails, everything assigned behind the last
-durable offset is void: the store's log is closed and opened again, the pure log is built again from what is on disk,
-and the partition serves on. Reads go on from then; writes are tried again with pauses (`recovery.py`).
-The leader epoch is stored with the first write, since reading must need no space.
+Offsets are assigned on the Trio thread when a batch is accepted; the batch is on disk when its commit settles, and only
+then does the high watermark pass it. When a commit fails, all offsets assigned after the last durable one are void: the
+store's log is closed and opened again, the pure log is rebuilt from disk, and the partition continues to serve. Reads
+work from then on; writes are retried with pauses (`recovery.py`). The leader epoch is stored with the first write,
+since reading must need no space.
 
     closed ──ensure_open──► open ──write failed──► failed ──ensure_open──► open
-                            open ──cut, begun anew──► rewriting ──done──► open
+                            open ──truncated, restarted──► rewriting ──done──► open
        any ──close──► deleted (the topic was deleted, or the broker stops)
 """
 
@@ -62,11 +62,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LEASES_WAIT_S: Final = 1.0
-"""How long opening a failed log again waits for its readers; a connection that reads slower has its own time-out."""
+"""How long reopening a failed log waits for its readers, in seconds; slower connections have their own time-out."""
 
 
 class ReplicaState(Enum):
-    """Where a replica is in its life; see the module's head."""
+    """The state of a replica's log; see the module's docstring."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -76,12 +76,12 @@ class ReplicaState(Enum):
 
 
 OPEN: Final = ReplicaState.OPEN
-"""The same, to be compared with quickly: looking a member up in an Enum takes as long as a call."""
+"""A constant for fast comparison: looking up a member of an Enum takes as long as a call."""
 
 
 @immutable
 class LogResources:
-    """What all logs of a broker work with. The ticker's nursery must outlive them."""
+    """Resources shared by all logs of a broker. The ticker's nursery must outlive them."""
 
     store: Store
     env: Environment
@@ -96,12 +96,12 @@ class LogResources:
     proposals: IsrProposals = NO_CONTROLLER
     isr_changes: IsrChanges = field(default_factory=IsrChanges)
     unwritable_since_ms: dict[PartitionKey, int] = field(default_factory=dict[PartitionKey, int])
-    """The logs whose last write has failed, and when the first of a row of writes did."""
+    """The logs whose last write has failed, with the time of the first failure in a row."""
     throttles: Throttles = field(default_factory=Throttles)
 
 
 class PartitionLog(Watchable):
-    """A log, its store and who waits for it. What the two roles do with it is in `leading.py` and `following.py`."""
+    """A log, its store and the waits for its offsets. `leading.py` and `following.py` add the two roles."""
 
     def __init__(
         self,
@@ -138,12 +138,12 @@ class PartitionLog(Watchable):
 
     @property
     def repeats(self) -> Repeats:
-        """Where failures that repeat are counted."""
+        """Counts and logs repeated failures."""
         return self._resources.repeats
 
     @property
     def deadlines(self) -> Deadlines:
-        """Where waits for a commit end."""
+        """The time-outs of waits for a commit."""
         return self._resources.deadlines
 
     @property
@@ -153,7 +153,7 @@ class PartitionLog(Watchable):
 
     @property
     def log(self) -> PartitionState:
-        """The log's offsets, epochs and producers. Raises PartitionUnavailable when the partition does not serve."""
+        """The log's offsets, epochs and producers. Raises PartitionUnavailable when the partition is unavailable."""
         if self.state is not OPEN:
             self._refuse()
         assert self._log is not None
@@ -161,12 +161,12 @@ class PartitionLog(Watchable):
 
     @property
     def open_log(self) -> PartitionState | None:
-        """The log if it is open; may be asked from any thread."""
+        """The log if it is open, else None; may be called from any thread."""
         return self._log if self.state is OPEN else None
 
     @property
     def role(self) -> Leader | Follower:
-        """What this replica is to the partition now. Raises PartitionUnavailable when the partition does not serve."""
+        """This replica's current role. Raises PartitionUnavailable when the partition is unavailable."""
         if self.state is not ReplicaState.OPEN:
             self._refuse()
         assert self._role is not None
@@ -174,13 +174,13 @@ class PartitionLog(Watchable):
 
     @property
     def tail(self) -> Watchable:
-        """What followers watch who fetch: notified when more is durable, whether or not it is committed."""
+        """Watched by the fetches of followers: notified when more is durable, whether or not it is committed."""
         if self._tail is None:
             self._tail = Watchable()
         return self._tail
 
     def throttled_by(self, replicas: Collection[str]) -> bool:
-        """Whether a topic's list of throttled replicas names this one."""
+        """True if a topic's list of throttled replicas contains this one."""
         return is_throttled(replicas, self.key.index, self._assigned.membership.broker_id)
 
     def _not_leader(self) -> PartitionUnavailable:
@@ -203,10 +203,10 @@ class PartitionLog(Watchable):
         raise self._offline()
 
     async def ensure_open(self) -> None:
-        """Open the log unless it is open; callers at once share one opening.
+        """Open the log unless it is open; concurrent callers share one opening.
 
-        Raises PartitionUnavailable when the store cannot open it (it is tried again at a later call, see `recovery`)
-        and when the partition was deleted. Cancellation leaves it as it was.
+        Raises PartitionUnavailable when the store cannot open it (a later call tries again, see `recovery`) and when
+        the partition was deleted. Cancellation leaves the log's state unchanged.
         """
         if self.state is ReplicaState.OPEN:
             return
@@ -225,7 +225,7 @@ class PartitionLog(Watchable):
                 await self._close_failed()
             restored = await self._env.run_blocking(partial(self._load, self._config))
         except (StoreError, ProducerRowError) as error:
-            if exhausted(error):  # nothing is wrong with this log, and it is tried at each use
+            if exhausted(error):  # the process's fault, not this log's: every use tries again without a pause
                 self._note("open", error, "cannot open partition=%s error=%s", self.key, error)
             else:
                 self._recovery.failed(self._recovery.opening, "cannot open", error)
@@ -237,14 +237,14 @@ class PartitionLog(Watchable):
             raise self._deleted()
         if failed and self._log is not None:
             restored.await_first_batch_retry(self._log.producers)
-            restored.raise_high_watermark(self._log.high_watermark)  # of that nothing can have been lost
+            restored.raise_high_watermark(self._log.high_watermark)  # committed records cannot have been lost
         restored.await_first_batch_retry(self._refused)
         self._refused.clear()
         self._lead(restored)
         self._recovery.succeeded(self._recovery.opening, restored.log_end_offset)
 
     async def _close_failed(self) -> None:
-        """Close the store's log, which can only be opened again when no reader holds anything of it."""
+        """Close the store's log, which can only be reopened when no reader has a lease on it."""
         if self._queue is not None:
             await self._queue.drained()
         with trio.move_on_after(LEASES_WAIT_S):
@@ -257,12 +257,12 @@ class PartitionLog(Watchable):
             await self._env.run_blocking(partial(_close_quietly, part))
 
     def _note(self, doing: str, error: Exception, message: str, *args: object) -> None:
-        """Log a failure once for as long as it repeats: for this log, or for all where they share the cause."""
+        """Log a failure once for as long as it repeats: for this log, or for all logs that share the cause."""
         key = (doing, shared_cause(error) or self.key)
         self._resources.repeats.note(key, log, logging.ERROR, message, *args)
 
     def _load(self, config: LogConfig) -> PartitionState:
-        """In a thread: a log may have tens of thousands of producers."""
+        """Load the log. Runs in a thread, since a log may have tens of thousands of producers."""
         if self._part is None:
             self._part = self._resources.store.open(self.key, policy_of(config))
         return PartitionState.restore(self._part.load(), config)
@@ -283,7 +283,7 @@ class PartitionLog(Watchable):
             )
         self._queue.reset(self._part)
         self._queue.synced = is_synced(self._config)
-        self._part.configure(policy_of(self._config))  # which may have changed while it was being opened
+        self._part.configure(policy_of(self._config))  # it may have changed while the log was being opened
         restored.configure(self._config)
         self._log = restored
         self.state, self._idle_view = ReplicaState.OPEN, None
@@ -293,7 +293,7 @@ class PartitionLog(Watchable):
         return self._assigned.role_over(state, self._brokers, self._env.monotonic_ms(), self._role)
 
     async def view(self) -> LogView:
-        """The log's extent, without keeping a log open that was closed; the log must exist in the store.
+        """The log's offsets and segments; a closed log is not kept open. The log must exist in the store.
 
         Raises PartitionUnavailable, StoreError.
         """
@@ -320,7 +320,7 @@ class PartitionLog(Watchable):
             part.close()
 
     async def move_log_start(self, offset: int) -> Rejected | None:
-        """Drop what lies below `offset` (-1: below the high watermark); on return that is durable.
+        """Delete the records below `offset` (-1: below the high watermark); durable on return.
 
         Returns the refusal of an offset outside the log. Raises PartitionUnavailable, StoreError.
         """
@@ -330,26 +330,26 @@ class PartitionLog(Watchable):
             return write
         if write.log_start_offset is not None:
             self._start_moved = self.write(write)
-        if not self._start_moved.settled:  # also where an earlier call has moved it, whose write may be on its way
+        if not self._start_moved.settled:  # an earlier call may have moved it, with its write still in flight
             await self._start_moved.wait()
         return None
 
     def durable(self, offset: int) -> Completion[None]:
-        """Settled when everything below `offset` is on this broker's disk; fails with StoreError.
+        """Settled when all records below `offset` are on this broker's disk; fails with StoreError.
 
         Raises PartitionUnavailable.
         """
         return DONE if offset <= self.log.durable_end_offset else self._durable_waits.until(offset)
 
     def committed(self, offset: int) -> Completion[None]:
-        """Settled when everything below `offset` is durable on all in-sync replicas.
+        """Settled when all records below `offset` are durable on all in-sync replicas.
 
         Fails with StoreError. Raises PartitionUnavailable.
         """
         return DONE if offset <= self.log.high_watermark else self._committed_waits.until(offset)
 
     def all_committed(self) -> Completion[None]:
-        """The same for everything that is in the log now. In a log that has failed nothing waits any more."""
+        """The same for all records that are in the log now. Settled for a log that has failed."""
         log = self._log
         if self.state is not OPEN or log is None or log.log_end_offset <= log.high_watermark:
             return DONE
@@ -367,16 +367,16 @@ class PartitionLog(Watchable):
 
     @property
     def write_wait_ms(self) -> int:
-        """How long no write is taken after one has failed, 0 when one may be tried."""
+        """The time until a write is accepted after one has failed; 0 when one may be tried."""
         return self._recovery.writing.wait_ms
 
     @property
     def is_first_failure(self) -> bool:
-        """Whether the log has failed once and not been tried again since."""
+        """True if the log has failed once and was not retried since."""
         return self._recovery.is_first
 
     def takes_writes(self) -> bool:
-        """Whether a write may be tried now; one that may not is counted as refused."""
+        """True if a write may be tried now; otherwise it is counted as refused."""
         return self._recovery.may_try(self._recovery.writing)
 
     def _check_writable(self) -> None:
@@ -384,16 +384,16 @@ class PartitionLog(Watchable):
             raise self._offline()
 
     def write(self, write: LogWrite) -> Completion[None]:
-        """Queue a change of the log that carries no batch (a moved log start, forgotten producers)."""
+        """Queue a change of the log without a batch (a moved log start, expired producers)."""
         return self._submit(write, self.log.log_end_offset)
 
     def mark_clean(self, clean_offset: int) -> Completion[None]:
-        """Note that compaction has been everywhere below `clean_offset`. Raises as `append` does."""
+        """Note that everything below `clean_offset` is compacted. Raises as `append` does."""
         self._check_writable()
         return self.write(self.log.compacted(clean_offset))
 
     def expire_producers(self) -> None:
-        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        """Remove producers that were inactive for `producer.id.expiration.ms`."""
         if self.state is ReplicaState.OPEN and not self.write_wait_ms:
             write = self.log.expire_producers(self._env.wall_ms())
             if write is not None:
@@ -401,7 +401,7 @@ class PartitionLog(Watchable):
 
     async def read(self, start_offset: int, end_offset: int, max_bytes: int) -> ReadLease:
         """Borrow batches from the store; the caller must `give_back` the lease. Raises PartitionUnavailable."""
-        self.log  # noqa: B018 - refuses unless the partition serves
+        self.log  # noqa: B018 - raises if the partition is unavailable
         assert self._part is not None
         self.leases += 1
         try:
@@ -419,7 +419,7 @@ class PartitionLog(Watchable):
         return lease
 
     def give_back(self, lease: ReadLease) -> None:
-        """End a lease that `read` lent."""
+        """End a lease from `read`."""
         lease.release()
         self._lease_ended()
 
@@ -428,19 +428,19 @@ class PartitionLog(Watchable):
         if not self.leases:
             self._no_leases.notify()
 
-    async def look_up(self, ask: Callable[[PartitionStore], int | None]) -> int | None:
-        """Ask the store where something is (timestamps), where blocking is allowed. Raises PartitionUnavailable."""
+    async def look_up(self, lookup: Callable[[PartitionStore], int | None]) -> int | None:
+        """Look up an offset in the store (by timestamp) in a thread. Raises PartitionUnavailable."""
         try:
-            return await self.borrow(ask)
+            return await self.borrow(lookup)
         except StoreError as error:
             raise self._offline() from error
 
     async def borrow(self, call: Callable[[PartitionStore], T]) -> T:
-        """Run `call` on the store's log, beside its writer, where blocking is allowed.
+        """Run `call` on the store's log in a thread, concurrently with its writer.
 
         The log stays open until it is done. Raises PartitionUnavailable and what `call` raises.
         """
-        self.log  # noqa: B018 - refuses unless the partition serves
+        self.log  # noqa: B018 - raises if the partition is unavailable
         part = self._part
         assert part is not None
         self.leases += 1
@@ -450,10 +450,10 @@ class PartitionLog(Watchable):
             self._lease_ended()
 
     async def replace(self, run: tuple[int, int], draft: SegmentDraft, aborted: Sequence[AbortedTransaction]) -> bool:
-        """Put a sealed draft in the place of the segments of `run` (from, to); False when they have changed.
+        """Replace the segments of `run` (from, to) by a sealed draft; False if they have changed.
 
-        `aborted` are the aborted transactions that it was sealed with. Raises PartitionUnavailable,
-        StoreError; then nothing has changed.
+        `aborted` are the aborted transactions with which it was sealed. Raises PartitionUnavailable, StoreError; then
+        nothing has changed.
         """
         log, part, queue = self.log, self._part, self._queue
         assert part is not None
@@ -469,7 +469,7 @@ class PartitionLog(Watchable):
         return replaced
 
     def configure(self, config: LogConfig) -> None:
-        """Act on changed topic settings from now on."""
+        """Apply changed topic settings."""
         if config is self._config:
             return
         self._config = config
@@ -481,19 +481,19 @@ class PartitionLog(Watchable):
             self._part.configure(policy_of(config))
 
     def _committed(self, *, moved: bool) -> None:
-        """Tell who waits, if the high watermark has moved otherwise than by a commit here."""
+        """Wake waiting tasks if the high watermark has moved other than by a commit here."""
         if moved:
             assert self._log is not None
-            super().notify()  # readers alone: what is committed is no news to a follower that has it all
+            super().notify()  # readers only: a commit is no news for a follower that has all records
             self._committed_waits.reach(self._log.high_watermark)
 
     def retire(self) -> None:
-        """The partition is deleted: refuse new calls and wake waiting ones; `close` follows."""
+        """Mark the log as deleted: refuse new calls and wake waiting ones; `close` follows."""
         self.state = ReplicaState.DELETED
         self.notify()
 
     def notify(self) -> None:
-        """Wake all that watch, and the followers too."""
+        """Wake all watchers, followers' fetches included."""
         super().notify()
         if self._tail is not None:
             self._tail.notify()
@@ -531,7 +531,7 @@ class PartitionLog(Watchable):
         self._recovery.failed(self._recovery.writing, "commit failed", error, trace=isinstance(error, UnexpectedError))
         self._resources.unwritable_since_ms.setdefault(self.key, self._env.monotonic_ms())
         if self.state in (ReplicaState.OPEN, ReplicaState.REWRITING):
-            self.state = ReplicaState.FAILED  # opened again by the next call that needs it
+            self.state = ReplicaState.FAILED  # the next call that needs it reopens it
         self._durable_waits.fail(error)
         self._committed_waits.fail(error)
 

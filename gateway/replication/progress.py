@@ -1,4 +1,4 @@
-"""Waiting for an offset of a log to be reached: to be durable here, or to be committed."""
+"""Waits until an offset of a log is reached: durable here, or committed."""
 
 from odradek.gateway.env.completion import Completion
 
@@ -6,17 +6,17 @@ from odradek.gateway.env.completion import Completion
 class OffsetWaits:
     """The completions of offsets that are not reached yet: `waiting`, in the order of the offsets.
 
-    Offsets are mostly waited for in rising order, since they are waited for as they are assigned.
+    Offsets are mostly awaited in rising order, as they are assigned.
     """
 
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        # A list, not a deque: there are few, and a deque has half a kilobyte, in each of thousands of logs.
+        # A list, not a deque: it is short, and a deque takes half a kilobyte, in each of thousands of logs.
         self.waiting: list[tuple[int, Completion[None]]] = []
 
     def until(self, offset: int) -> Completion[None]:
-        """A completion for `offset`, which is not reached. If a later offset is awaited already, its completion."""
+        """A completion for `offset`, which is not reached. If a later offset is already awaited, its completion."""
         waiting = self.waiting
         if waiting and waiting[-1][0] >= offset:
             return next(reached for awaited, reached in waiting if awaited >= offset)
@@ -37,7 +37,7 @@ class OffsetWaits:
         for _, reached in waiting:
             try:
                 reached.fail(error)
-            except Exception as raised:  # noqa: BLE001 - of a callback, and raised below: the others fail, too
+            except Exception as raised:  # noqa: BLE001 - raised below, when the other completions have failed, too
                 defect = defect or raised
         if defect is not None:
             raise defect

@@ -1,4 +1,4 @@
-"""Where a leader proposes in-sync replicas: the controller, behind an interface that tests and the simulation fill."""
+"""The interface by which a leader proposes an ISR to the controller; tests and the simulation implement it, too."""
 
 from typing import Final, Protocol
 
@@ -8,18 +8,18 @@ from odradek.partitions.model import PartitionKey
 from odradek.wire.errors import ErrorCode
 
 IsrAnswer = IsrDecision | ErrorCode
-"""What the controller has decided, or why it has not, as `InSyncReplicas.answered` takes it."""
+"""The controller's decision, or its error, as `InSyncReplicas.answered` takes it."""
 
 
 class IsrProposals(Protocol):
-    """Takes proposals to the controller."""
+    """Sends proposals to the controller."""
 
     def propose(self, key: PartitionKey, proposal: IsrProposal) -> Completion[IsrAnswer]:
-        """Take a proposal there. Settles with the answer, however long it takes, and never fails.
+        """Send a proposal. The completion settles with the response, however long it takes, and never fails.
 
-        A partition has one proposal under way: the next one is refused with OPERATION_NOT_ATTEMPTED. The answer is one
-        of the controller about this partition. Where there is none (no connection, another controller now), the
-        proposal is sent again, with pauses.
+        A partition has one proposal in flight: a further one is refused with OPERATION_NOT_ATTEMPTED. The response is
+        the controller's for this partition. If there is none (no connection, another controller now), the proposal is
+        sent again, with pauses.
         """
         ...
 
@@ -34,4 +34,4 @@ class _NoController:
 
 
 NO_CONTROLLER: Final[IsrProposals] = _NoController()
-"""Attempts nothing."""
+"""Refuses every proposal."""

@@ -1,12 +1,12 @@
-"""When a log that failed is tried again, and what is logged until then.
+"""Decides when a failed log is retried, and logs its failures.
 
-A failure begins with the first failed attempt and ends with the first that succeeds: one line in the log for each, the
-second with how many attempts failed and how many were refused. After the first failed attempt the next may follow at
-once; each further one waits for `backoff_ms`, doubled each time up to `backoff_max_ms`. Attempts in between are refused
-without asking the disk. A log that fails again within `backoff_max_ms` of its recovery goes on with the longer pauses.
+A failure begins with the first failed attempt and ends with the first that succeeds: one log line for each, the second
+with the numbers of failed and refused attempts. After the first failed attempt the next may follow at once; each
+further one waits for `backoff_ms`, doubled each time up to `backoff_max_ms`. Attempts in between are refused without
+using the disk. A log that fails again within `backoff_max_ms` of its recovery continues with the longer pauses.
 
-Where the disk is full, or the process lacks descriptors or memory, all logs fail for one cause: that is logged for the
-first of them, and then with a count (`Repeats`).
+If the disk is full, or the process lacks descriptors or memory, all logs fail for one cause: it is logged for the first
+of them, and then with a count (`Repeats`).
 """
 
 import logging
@@ -31,14 +31,14 @@ class Backoff:
     backoff_max_ms: int = 10_000
 
     def pause_ms(self, failures: int) -> int:
-        """The pause after so many failed attempts, of which the first is repeated at once."""
+        """The pause after this number of failed attempts; none after the first."""
         if failures < 2:
             return 0
         return min(self.backoff_ms << min(failures - 2, MAX_DOUBLINGS), self.backoff_max_ms)
 
 
 class Gate:
-    """Whether one kind of attempt may be made now."""
+    """Decides whether one kind of attempt may be made now."""
 
     def __init__(self, env: Environment, backoff: Backoff) -> None:
         self.is_failing = False
@@ -49,11 +49,11 @@ class Gate:
 
     @property
     def wait_ms(self) -> int:
-        """How long no attempt is made, 0 when one may be made now."""
+        """The time until an attempt may be made; 0 if one may be made now."""
         return max(self._at_ms - self._env.monotonic_ms(), 0) if self.is_failing else 0
 
     def failed(self) -> None:
-        """An attempt has failed."""
+        """Note that an attempt has failed."""
         now_ms = self._env.monotonic_ms()
         if not self.is_failing and now_ms - self._at_ms > self._backoff.backoff_max_ms:
             self._failures = 0
@@ -61,13 +61,13 @@ class Gate:
         self.is_failing, self._at_ms = True, now_ms + self._backoff.pause_ms(self._failures)
 
     def succeeded(self) -> None:
-        """An attempt has succeeded."""
+        """Note that an attempt has succeeded."""
         if self.is_failing:
             self.is_failing, self._at_ms = False, self._env.monotonic_ms()
 
 
 class Recovery:
-    """The failures of one log: of its opening, and of its writing. `name` says in the log which one it is."""
+    """The failures of one log: to open it, and to write to it. `name` identifies it in the log."""
 
     def __init__(self, name: Hashable, env: Environment, backoff: Backoff, repeats: Repeats) -> None:
         self.opening = Gate(env, backoff)
@@ -80,18 +80,18 @@ class Recovery:
 
     @property
     def is_first(self) -> bool:
-        """Whether the present failure consists of one failed attempt so far, and has a cause of this log alone."""
+        """True if the current failure has one failed attempt so far, and a cause that affects only this log."""
         return self._failures == 1 and not self._common
 
     def may_try(self, gate: Gate) -> bool:
-        """Whether an attempt may be made now; one that may not is counted as refused."""
+        """True if an attempt may be made now; otherwise it is counted as refused."""
         if not gate.wait_ms:
             return True
         self._refused += 1
         return False
 
     def failed(self, gate: Gate, message: str, error: Exception, *, trace: bool = False) -> None:
-        """Take note of a failed attempt. The first of a failure is logged with its `message`."""
+        """Note a failed attempt. The first of a failure is logged with its `message`."""
         if not self._failures:
             self._common = shared_cause(error)
         if self._common:
@@ -109,7 +109,7 @@ class Recovery:
         gate.failed()
 
     def succeeded(self, gate: Gate, log_end_offset: int) -> None:
-        """Take note of an attempt that succeeded."""
+        """Note an attempt that succeeded."""
         gate.succeeded()
         if self._failures and not self.opening.is_failing and not self.writing.is_failing:
             text = "partition loaded again partition=%s log_end_offset=%d failed_attempts=%d refused_attempts=%d"
@@ -123,7 +123,10 @@ class Recovery:
 
 
 class Episodes:
-    """Failures of periodic work, each logged when it begins and when it ends: the period is pause enough."""
+    """Failures of periodic work, each logged when it begins and when it ends.
+
+    The period is the pause between attempts.
+    """
 
     def __init__(self, logger: logging.Logger, repeats: Repeats, level: int = logging.WARNING) -> None:
         self._logger = logger
@@ -145,7 +148,7 @@ class Episodes:
             self._logger.log(self._level, text, message, name, error)
 
     def succeeded(self, name: Hashable, message: str) -> None:
-        """Log that what failed before has succeeded."""
+        """Log that a previously failed operation has succeeded."""
         count = self._failures.pop(name, 0)
         if count:
             self._logger.info("%s again partition=%s failed_attempts=%d", message, name, count)
@@ -156,12 +159,12 @@ class Episodes:
 
 
 def shared_cause(error: BaseException) -> str:
-    """ "full" or "exhausted" for an error of the whole disk or process, "" for one of a single log."""
+    """Return "full" or "exhausted" for an error of the whole disk or process, "" for one of a single log."""
     return "full" if _has_cause(error, DiskFullError) else "exhausted" if exhausted(error) else ""
 
 
 def exhausted(error: BaseException) -> bool:
-    """Whether the process lacks descriptors or memory, which is no fault of the log."""
+    """True if the process lacks descriptors or memory, which is not the log's fault."""
     return _has_cause(error, StoreExhaustedError)
 
 

@@ -1,6 +1,6 @@
-"""One partition on this broker, as it leads or follows.
+"""One partition on this broker, as leader or follower.
 
-`partition.py` joins the pure log to its store, `leading.py` and `following.py` add what the two roles do with it. The
+`partition.py` joins the pure log to its store, `leading.py` and `following.py` add the operations of the two roles. The
 role comes from the metadata: a new leader epoch makes a new role over the same state.
 """
 
@@ -15,19 +15,19 @@ __all__ = ["LogResources", "Replica", "ReplicaState"]
 
 
 class Replica(LeadingLog, FollowingLog):
-    """A partition's log, its store and who waits for it. `notify` is called whenever the high watermark moves."""
+    """A partition's log, its store and the waits for it. `notify` is called whenever the high watermark moves."""
 
     def assign(self, assigned: Assignment) -> None:
-        """Lead or follow in another epoch from now on; in the same one a leader learns who is in sync.
+        """Lead or follow in another epoch; in the same epoch, update a leader's ISR.
 
-        Waits for a commit fail with NOT_LEADER_OR_FOLLOWER when another broker leads, which decides about it now.
+        Waits for a commit fail with NOT_LEADER_OR_FOLLOWER if another broker now leads, and so determines the commit.
         """
         if assigned.leader_epoch == self._assigned.leader_epoch:
             self._assign_in_epoch(assigned)
             return
         self._assigned = assigned
         if self.state is not ReplicaState.OPEN:
-            return  # the role is taken when the log is opened
+            return  # the role is created when the log is opened
         assert self._log is not None
         self._role, self._epoch_write = self._role_over(self._log)
         if isinstance(self._role, Follower):
@@ -38,6 +38,6 @@ class Replica(LeadingLog, FollowingLog):
         if assigned.leads is not self._assigned.leads:
             return  # an epoch has one leader
         self._assigned = assigned
-        if isinstance(self._role, Leader):  # over a log that has failed, too: what is opened again goes on with it
+        if isinstance(self._role, Leader):  # also while the log has failed: the role is kept when the log is reopened
             moved = self._role.assign(assigned.membership)
             self._committed(moved=moved and self.state is ReplicaState.OPEN)

@@ -1,6 +1,6 @@
-"""All partitions of this broker, kept in step with the published metadata image.
+"""All partitions of this broker, updated with each published metadata image.
 
-A topic's logs are opened at first use, so that starting costs the same with ten partitions as with ten thousand.
+Logs are opened at first use, so that a start with ten partitions costs the same as with ten thousand.
 """
 
 import logging
@@ -29,15 +29,15 @@ from odradek.wire.schema.types import ZERO_UUID
 log = logging.getLogger(__name__)
 
 CLOSED_AT_ONCE: Final = 200
-"""How many logs are closed concurrently: thousands of tasks that begin in one turn hold up those that still answer."""
+"""The number of logs closed concurrently: thousands of tasks that begin in one turn would delay the last replies."""
 
 
 class Replicas:
     """The replicas of one broker.
 
-    `log_config(image, topic)` gives a topic's settings. A log in the store that the image does not know is deleted if
-    the metadata log has the deletion of its topic, and set aside as a stray otherwise, except for the topics in `kept`.
-    Neither happens before `image_is_current` was called. With `selects_by_rack`, consumers that name a rack are
+    `log_config(image, topic)` returns a topic's settings. A log in the store that is not in the image is deleted if the
+    metadata log has the deletion of its topic, and set aside as a stray otherwise, except for the topics in `kept`.
+    Neither happens before `image_is_current` was called. With `selects_by_rack`, consumers that send a rack are
     directed to a replica there.
     """
 
@@ -66,13 +66,13 @@ class Replicas:
         self._deleted: dict[UUID, None] = {}
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._retired: dict[PartitionKey, Replica] = {}
-        self._moved: dict[PartitionKey, None] = {}  # partitions that other brokers hold now
+        self._moved: dict[PartitionKey, None] = {}  # partitions that now belong to other brokers
         self._standings: dict[int, BrokerStanding | None] = {}
         self._is_current = False
         self._sweeping = trio.Lock()
 
     def get(self, topic: str, index: int) -> Replica | None:
-        """The replica of a partition, None when there is no such partition or this broker has none of it."""
+        """The replica of a partition; None if the partition does not exist or this broker has no replica of it."""
         found = self._replicas.get((topic, index))
         if found is None and self._image is not None:
             described = self._described(topic, index)
@@ -88,8 +88,7 @@ class Replicas:
     def find(self, topic: str | None, index: int, topic_id: UUID = ZERO_UUID) -> Replica:
         """The replica of a partition, its log open or not. Raises PartitionUnavailable.
 
-        `topic` is None where an id was looked up that no topic has; `topic_id` is the id that the topic must have, if
-        it is not zero.
+        `topic` is None for an id that no topic has; `topic_id` is the id that the topic must have, unless it is zero.
         """
         if topic is None:
             raise PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_ID, index)
@@ -103,7 +102,7 @@ class Replicas:
         return replica
 
     async def leader(self, topic: str | None, index: int, topic_id: UUID = ZERO_UUID) -> Replica:
-        """The replica of a partition, its log open, as `find` takes it. Raises PartitionUnavailable."""
+        """The replica of a partition, its log open, found by the rules of `find`. Raises PartitionUnavailable."""
         replica = self.find(topic, index, topic_id)
         if replica.state is not ReplicaState.OPEN:
             await replica.ensure_open()
@@ -115,7 +114,7 @@ class Replicas:
         return Replica(key, self._log_config(image, topic.name), assigned, self._resources, self._standing_of)
 
     def _standing_of(self, broker_id: int) -> BrokerStanding | None:
-        """Asked for each partition of each follower's fetch, so it is looked up once for each image."""
+        """Cached for each image, since it is needed for each partition of each follower's fetch."""
         found = self._standings.get(broker_id)
         if found is None:
             found = self._standings[broker_id] = standing_of(self._image, broker_id)
@@ -123,17 +122,17 @@ class Replicas:
 
     @property
     def resources(self) -> LogResources:
-        """What all logs work with, the metadata log too."""
+        """Resources of all logs, the metadata log included."""
         return self._resources
 
     def lost_for(self, time_ms: int) -> list[PartitionKey]:
-        """What this broker leads and has not been able to write for so long, and another in-sync replica could lead."""
+        """Partitions that this broker leads, could not write for `time_ms`, and another in-sync replica could lead."""
         until_ms = self._resources.env.monotonic_ms() - time_ms
         lost: list[PartitionKey] = []
         for key, since_ms in list(self._resources.unwritable_since_ms.items()):
             described = self._described(key.topic, key.index)
             if described is None or described.topic_id != key.topic_id:
-                del self._resources.unwritable_since_ms[key]  # deleted, or no partition of clients
+                del self._resources.unwritable_since_ms[key]  # deleted, or not a partition of clients
             elif since_ms <= until_ms:
                 partition = described.partitions[key.index]
                 if partition.leader == self.node_id and len(partition.isr) > 1:
@@ -141,7 +140,7 @@ class Replicas:
         return lost
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Retire the replicas of deleted topics, lead and follow as assigned, use changed settings. Never blocks."""
+        """Retire replicas of deleted topics, apply assignments and changed settings. Never blocks."""
         self._image = image
         self._standings.clear()
         self._deleted.update(delta.topics.deleted)
@@ -157,7 +156,7 @@ class Replicas:
             self._begin_sweep()
 
     def image_is_current(self) -> None:
-        """The metadata log was replayed to its end: a log that the image does not know is no partition's by now."""
+        """Note that the metadata log was replayed to its end: logs that are not in the image belong to no partition."""
         self._is_current = True
         self._begin_sweep()
 
@@ -166,7 +165,7 @@ class Replicas:
             self._resources.ticker.nursery.start_soon(self._sweep)
 
     def _assign(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Give the replicas in use what the delta changes of their partitions; others get it when they are made."""
+        """Apply the delta's changes to the replicas in use; others get them when they are created."""
         for topic_id, indexes in delta.topics.changed.items():
             topic = image.topic_by_id(topic_id)
             if topic is None:
@@ -182,7 +181,7 @@ class Replicas:
                     replica.assign(Assignment.of(part, self.node_id))
 
     def _give_up(self, key: PartitionKey) -> None:
-        """The partition has moved to other brokers: its log is deleted here, as in Kafka."""
+        """Retire a partition that has moved to other brokers: its log is deleted here, as in Kafka."""
         self._moved[key] = None
         replica = self._replicas.pop((key.topic, key.index), None)
         if replica is not None:
@@ -205,7 +204,7 @@ class Replicas:
                 replica.configure(self._log_config(image, topic))
 
     async def _sweep(self) -> None:
-        """Delete every log whose topic was deleted or that has moved, set aside those of which nothing is known."""
+        """Delete the logs of deleted topics and moved partitions, and set aside unknown logs."""
         async with self._sweeping:
             while self._moved:
                 await self._delete_moved(next(iter(self._moved)))
@@ -214,7 +213,7 @@ class Replicas:
             except StoreError as error:
                 log.warning("cannot look for the logs of deleted topics, tried again at the next start cause=%s", error)
                 return
-            # A retired log may be missing there, for it is only now being opened.
+            # A retired log may be missing in the store, because it is only now being opened.
             unknown = [key for key in dict.fromkeys((*keys, *self._retired)) if self._is_unknown(key)]
             for key in unknown:
                 if key.topic_id in self._deleted:
@@ -225,9 +224,9 @@ class Replicas:
         return self._image is not None and key.topic not in self._kept and not knows(self._image, key, self.node_id)
 
     async def _delete_moved(self, key: PartitionKey) -> None:
-        """Delete the log, unless the partition has come back: it then goes on from what it had.
+        """Delete the log, unless the partition has returned: it then continues with its records.
 
-        The store lets nothing open a log that it deletes, and deletes none that is open.
+        The store refuses to open a log that it deletes, and to delete a log that is open.
         """
         del self._moved[key]
         retired = self._retired.pop(key, None)
@@ -268,7 +267,7 @@ class Replicas:
         return list(self._replicas.values())
 
     async def all_stored(self) -> list[Replica]:
-        """The replicas of all logs in the store, opened or not, but for the one outside the image."""
+        """The replicas of all logs in the store, opened or not, except those in `kept`."""
         keys = await self._resources.env.run_blocking(self._resources.store.partitions)
         found = [
             self.get(key.topic, key.index) for key in keys if not self._is_unknown(key) and key.topic not in self._kept
@@ -276,7 +275,7 @@ class Replicas:
         return [replica for replica in found if replica is not None]
 
     async def close_idle(self) -> None:
-        """Give back the files and memory of logs that were not used since the last call. Raises StoreError."""
+        """Release the files and memory of logs that were not used since the last call. Raises StoreError."""
         closed = await self._resources.env.run_blocking(self._resources.store.close_idle)
         if closed:
             log.debug("closed the files of idle logs segments=%d", closed)
@@ -286,14 +285,14 @@ class Replicas:
         return await self._resources.env.run_blocking(self._resources.store.space)
 
     async def stored(self, topic: str) -> list[int]:
-        """The indexes of the partitions of `topic` that the store holds a log of, opened or not. Raises StoreError."""
+        """The indexes of the partitions of `topic` that have a log in the store, opened or not. Raises StoreError."""
         keys = await self._resources.env.run_blocking(self._resources.store.partitions)
         described = None if self._image is None else self._image.topic(topic)
-        # A log of another id belongs to a deleted topic of that name and has not been swept away yet.
+        # A log with another id belongs to a deleted topic of that name and is not deleted yet.
         return [key.index for key in keys if described is not None and key.topic_id == described.topic_id]
 
     def look_at_the_clock(self) -> None:
-        """Let the logs that lead see who has lagged for too long; see `LeadingLog.watch_lag`."""
+        """Let the leaders check for lagging followers; see `LeadingLog.watch_lag`."""
         for replica in self._replicas.values():
             replica.watch_lag()
 
@@ -303,7 +302,7 @@ class Replicas:
             replica.notify()
 
     async def close(self) -> None:
-        """Finish what is under way and close all logs."""
+        """Finish pending writes and close all logs."""
         replicas = list(self._replicas.values())
         for start in range(0, len(replicas), CLOSED_AT_ONCE):
             async with trio.open_nursery() as nursery:

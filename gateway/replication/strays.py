@@ -1,4 +1,4 @@
-"""Stray logs, unknown to the metadata. They are renamed, never deleted, and restored if it knows them again."""
+"""Stray logs, whose partitions are not in the metadata: renamed, never deleted, and restored if they return."""
 
 import logging
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from odradek.storage_backends.interface import Store
 log = logging.getLogger(__name__)
 
 MAX_NAMES: Final = 10
-"""How many logs one line of the log names."""
+"""The maximum number of logs listed in one log line."""
 
 
 def knows(image: MetadataImage, key: PartitionKey, node_id: int) -> bool:
-    """Whether the partition is one of the image's, with a replica on this node."""
+    """True if the partition is in the image, with a replica on this node."""
     topic = image.topic_by_id(key.topic_id)
     if topic is None or topic.name != key.topic or not 0 <= key.index < len(topic.partitions):
         return False

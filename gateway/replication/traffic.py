@@ -1,4 +1,4 @@
-"""What clients have written to and read from each topic of this broker."""
+"""Counts clients' writes to, and reads from, each topic of this broker."""
 
 
 class TopicTraffic:
@@ -24,21 +24,21 @@ class TopicTraffic:
         self.failed_fetches = 0
 
     def produced(self, messages: int, size_bytes: int) -> None:
-        """One partition's batches of a request were appended."""
+        """Count one partition's batches of a request as appended."""
         self.produces += 1
         self.messages_in += messages
         self.bytes_in += size_bytes
 
     def refused(self) -> None:
-        """One partition's batches of a request were refused."""
+        """Count one partition's batches of a request as refused."""
         self.produces += 1
         self.failed_produces += 1
 
 
 class Traffic:
-    """The traffic of all topics, by name; a topic that was deleted is forgotten.
+    """The traffic of all topics, by name; deleted topics are removed.
 
-    `replicated_in_bytes` were fetched from leaders, `replicated_out_bytes` given to followers.
+    `replicated_in_bytes` were fetched from leaders, `replicated_out_bytes` sent to followers.
     """
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class Traffic:
         self.topics: dict[str, TopicTraffic] = {}
 
     def of(self, topic: str) -> TopicTraffic:
-        """The counts of a topic, from now on if there are none yet."""
+        """The counts of a topic; created if there are none yet."""
         found = self.topics.get(topic)
         if found is None:
             found = self.topics[topic] = TopicTraffic()
         return found
 
     def forget(self, topic: str) -> None:
-        """The topic was deleted."""
+        """Remove the counts of a deleted topic."""
         self.topics.pop(topic, None)

@@ -151,7 +151,7 @@ def test_a_running_node_that_was_cut_off_publishes_what_differs(monkeypatch: pyt
 
 STEPS = {
     "written": (Snapshots, "write"),
-    "named": (Snapshots, "_name_them"),  # private: what is written does not count before, and nothing else is between
+    "named": (Snapshots, "_write_property"),  # private: no public step is between the write and this
     "trimmed": (MetadataReplica, "move_log_start"),
     "downloaded": (Snapshots, "stage"),
     "kept": (Snapshots, "keep_staged"),
