@@ -1,1 +1,1 @@
-"""Small programs that run as they stand, and the demo in `examples.flights`."""
+"""Small programs, and the demos in `examples.flights`, `flights_pipeline`, `flights_sql` and `cluster`."""

@@ -1,4 +1,4 @@
-"""The same with confluent-kafka, which is librdkafka: `.venv/bin/python -m examples.confluent`."""
+"""A broker inside this program, and confluent-kafka (librdkafka): `.venv/bin/python -m examples.confluent`."""
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
@@ -8,7 +8,7 @@ COUNT = 10_000
 
 
 def require_delivered(error: KafkaError | None, message: Message) -> None:
-    """librdkafka calls this for each record."""
+    """The delivery report, which librdkafka calls for each record."""
     if error is not None:
         raise SystemExit(f"{message.topic()}: {error}")
 

@@ -1,4 +1,4 @@
-"""Two members share a topic; one leaves and the other goes on: `.venv/bin/python -m examples.consumer_group`."""
+"""Two members share a topic; one leaves, the other takes over: `.venv/bin/python -m examples.consumer_group`."""
 
 import warnings
 
@@ -10,11 +10,11 @@ import odradek
 
 TOPIC, GROUP, PARTITIONS = "jobs", "workers", 4
 POLL_MS = 2000
-"""kafka-python 3.0.12 can lose an assignment that comes just after a short poll; a long one ends when records come."""
+"""Long, since kafka-python 3.0.12 can lose an assignment that arrives just after a short poll. Records end a poll."""
 
 
 def member(bootstrap: str, name: str) -> KafkaConsumer:
-    """A member of the group that commits by itself when it leaves."""
+    """A member of the group, which commits automatically when it leaves."""
     return KafkaConsumer(
         TOPIC,
         bootstrap_servers=bootstrap,
@@ -34,7 +34,7 @@ def produce(bootstrap: str, jobs: range) -> None:
 
 
 def work(members: dict[str, KafkaConsumer], count: int) -> dict[str, list[int]]:
-    """Poll the members in turn until `count` jobs are done between them; who did which."""
+    """Poll the members in turn until they have done `count` jobs together; returns the jobs of each."""
     done: dict[str, list[int]] = {name: [] for name in members}
     while sum(map(len, done.values())) < count:
         for name, consumer in members.items():
@@ -44,7 +44,7 @@ def work(members: dict[str, KafkaConsumer], count: int) -> dict[str, list[int]]:
 
 
 def share_out(members: dict[str, KafkaConsumer]) -> None:
-    """Poll until every member has partitions and all partitions are taken; there are no jobs yet to be lost."""
+    """Poll until every member has partitions and all partitions are assigned; the topic has no jobs yet."""
     while True:
         for consumer in members.values():
             consumer.poll(timeout_ms=POLL_MS)
@@ -54,7 +54,7 @@ def share_out(members: dict[str, KafkaConsumer]) -> None:
 
 
 def main() -> None:
-    """Share 100 jobs, let one member leave, do 100 more; each exactly once."""
+    """Do 100 jobs with two members, close one member, and do 100 more; each job exactly once."""
     with odradek.broker() as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
         admin.create_topics({TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 1}})

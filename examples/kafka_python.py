@@ -1,4 +1,4 @@
-"""A broker inside this program, and kafka-python as with any Kafka: `.venv/bin/python -m examples.kafka_python`."""
+"""A broker inside this program, and kafka-python: `.venv/bin/python -m examples.kafka_python`."""
 
 import warnings
 

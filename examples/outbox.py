@@ -9,11 +9,11 @@ from examples.postgres import postgresql
 
 
 class Base(DeclarativeBase):
-    """Of all tables."""
+    """The base class of the tables."""
 
 
 class Order(Base):
-    """A table of the application's, in the database that the broker stores in."""
+    """A table of the application, in the database that is the broker's store."""
 
     __tablename__ = "orders"
 
@@ -23,16 +23,16 @@ class Order(Base):
 
 
 def place(session: Session, item: str, quantity: int) -> None:
-    """Insert an order, and append the record that tells of it, in the session's transaction."""
+    """Insert an order, and append a record about it, in the session's transaction."""
     order = Order(item=item, quantity=quantity)
     session.add(order)
     session.flush()
-    told = {"id": order.id, "item": item, "quantity": quantity}
-    session.execute(select(func.odradek.append("orders", f"order {order.id}", type_coerce(told, JSON))))
+    value = {"id": order.id, "item": item, "quantity": quantity}
+    session.execute(select(func.odradek.append("orders", f"order {order.id}", type_coerce(value, JSON))))
 
 
 def main() -> None:
-    """Two orders are placed, and one is not; a consumer reads two."""
+    """Commit two orders and roll one back; a consumer reads two."""
     with postgresql() as url, odradek.broker(url) as broker:
         broker.create_topic("orders")
         engine = create_engine(url)

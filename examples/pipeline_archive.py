@@ -1,10 +1,10 @@
-"""A topic becomes a table, and SQL over it: the same file on this machine, on a cluster and under spark-submit.
+"""A topic becomes a table that is queried with SQL. Runs on this machine, on a Spark cluster and under spark-submit.
 
     odradek serve &
     echo '{"city": "Prague", "degrees": 21}' | odradek produce weather
     python examples/pipeline_archive.py
 
-MASTER names another Spark than `local[*]`, BOOTSTRAP another Kafka, TABLE another place for the table.
+MASTER selects another Spark than `local[*]`, BOOTSTRAP another Kafka, TABLE another path of the table.
 """
 
 import os

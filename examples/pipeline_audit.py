@@ -10,7 +10,7 @@ from odradek.pipeline import Connection, audit
 
 
 def main() -> None:
-    """Audit a topic with a transaction that was aborted."""
+    """Audit a topic that contains an aborted transaction."""
     with odradek.broker() as broker, tempfile.TemporaryDirectory() as folder:
         broker.create_topic("payments")
         producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "till"})
@@ -19,7 +19,7 @@ def main() -> None:
             producer.begin_transaction()
             for number in range(10):
                 producer.produce("payments", f"{number} crowns")
-            producer.flush()  # an abort drops what was not sent yet
+            producer.flush()  # an abort discards records that were not sent yet
             getattr(producer, f"{outcome}_transaction")()
         report = audit(Connection(broker.bootstrap), "payments", html=Path(folder) / "payments.html")
         print(f"{report.read} records, {report.written} committed, {report.skipped['transaction marker']} markers")

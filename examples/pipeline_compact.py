@@ -1,4 +1,4 @@
-"""Small files of an archive are merged, also while it goes on: `.venv/bin/python -m examples.pipeline_compact`."""
+"""Small files of an archive are merged: `.venv/bin/python -m examples.pipeline_compact`."""
 
 import tempfile
 from pathlib import Path
@@ -10,7 +10,7 @@ from odradek.pipeline import Connection, archive, compact, open_table, read_tabl
 
 
 def main() -> None:
-    """Archive four times, which gives small files each time, and merge them."""
+    """Archive four times, which writes small files each time, and merge them."""
     with odradek.broker() as broker, tempfile.TemporaryDirectory() as folder:
         broker.create_topic("temperatures", 2)
         producer = Producer({"bootstrap.servers": broker.bootstrap})

@@ -1,4 +1,4 @@
-"""A topic becomes a table of SQLite, one row a key: `make setup`, `.venv/bin/python -m examples.pipeline_export`."""
+"""A topic becomes an SQLite table with a row for each key: `make setup`, `python -m examples.pipeline_export`."""
 
 import json
 import os
@@ -23,7 +23,7 @@ RECORDS = [
 
 
 def main() -> None:
-    """Export people who come, come again and go, and one record that is wrong."""
+    """Export records that insert, update and delete rows, and one that is invalid."""
     if (reason := missing_for_spark()) is not None:
         raise SystemExit(f"Spark cannot run here: {reason}")
     with tempfile.TemporaryDirectory() as folder, odradek.broker() as broker:
@@ -35,7 +35,7 @@ def main() -> None:
         with closing(sqlite3.connect(copy)) as database:
             database.execute("CREATE TABLE people (name TEXT PRIMARY KEY, city TEXT, visits BIGINT)")
             connection = Connection(broker.bootstrap)
-            os.environ.setdefault("ODRADEK_JARS", str(spark_jars().parent))  # those that `make setup` has fetched
+            os.environ.setdefault("ODRADEK_JARS", str(spark_jars().parent))  # fetched by `make setup`
             spark = spark_session(connection=connection, master="local[2]")
             report = export(spark, connection, Export("people", f"sqlite:///{copy}", "people"))
             spark.stop()

@@ -12,7 +12,7 @@ from odradek.pipeline import Connection, Load, load, spark_session
 
 
 def main() -> None:
-    """Load three orders, then the one that comes later."""
+    """Load three orders, and then one that is added later."""
     if (reason := missing_for_spark()) is not None:
         raise SystemExit(f"Spark cannot run here: {reason}")
     with tempfile.TemporaryDirectory() as folder, odradek.broker() as broker:
@@ -24,7 +24,7 @@ def main() -> None:
             )
             database.commit()
             connection = Connection(broker.bootstrap)
-            os.environ.setdefault("ODRADEK_JARS", str(spark_jars().parent))  # those that `make setup` has fetched
+            os.environ.setdefault("ODRADEK_JARS", str(spark_jars().parent))  # fetched by `make setup`
             spark = spark_session(connection=connection, master="local[2]")
             orders = Load(f"sqlite:///{shop}", "orders", "orders", incrementing="id")
             print("rows loaded:", load(spark, connection, orders).written)

@@ -7,7 +7,7 @@ from odradek.pipeline import Connection, audit, mirror
 
 
 def main() -> None:
-    """Mirror twice, the second time what has come meanwhile, and let an audit compare both topics."""
+    """Mirror twice, the second time only the new records, and compare both topics with an audit."""
     with odradek.broker() as old, odradek.broker() as new:
         old.create_topic("temperatures", 2)
         producer = Producer({"bootstrap.servers": old.bootstrap})

@@ -1,4 +1,4 @@
-"""A topic becomes a table and comes back, the same at every offset: `.venv/bin/python -m examples.pipeline_restore`."""
+"""A topic becomes a table and is restored, the same at every offset: `python -m examples.pipeline_restore`."""
 
 import tempfile
 from pathlib import Path
@@ -10,7 +10,7 @@ from odradek.pipeline import Connection, archive, restore, spark_session
 
 
 def main() -> None:
-    """Restore into a second topic, twice: the second run has nothing left to do."""
+    """Restore into a second topic, twice: the second run has nothing to do."""
     with odradek.broker() as broker, tempfile.TemporaryDirectory() as folder:
         broker.create_topic("temperatures", 2)
         producer = Producer({"bootstrap.servers": broker.bootstrap})

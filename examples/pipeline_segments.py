@@ -9,7 +9,7 @@ from odradek.pipeline import spark_session
 
 
 def main() -> None:
-    """SQL over a topic's segments while the broker runs, and when it is stopped."""
+    """SQL over a topic's segments while the broker runs, and after it has stopped."""
     with tempfile.TemporaryDirectory() as data:
         with odradek.broker(data) as broker:
             broker.create_topic("cities", 2)

@@ -1,4 +1,4 @@
-"""A topic becomes another by SQL, exactly once: `.venv/bin/python -m examples.pipeline_transform`."""
+"""SQL computes a topic from another, exactly once: `.venv/bin/python -m examples.pipeline_transform`."""
 
 import json
 
@@ -15,7 +15,7 @@ FROM records WHERE get_json_object(CAST(value AS STRING), '$.delay') > 60
 
 
 def main() -> None:
-    """Copy the late flights; what comes later is taken by the next run."""
+    """Copy the late flights; each run processes only the new records."""
     with odradek.broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         connection = Connection(broker.bootstrap)

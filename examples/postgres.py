@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own for an example: started on a free port, and deleted with all that is in it."""
+"""A temporary PostgreSQL for an example: started on a free port, and deleted with its data."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from tests.postgres import Postgres, programs
 
 @contextmanager
 def postgresql() -> Iterator[str]:
-    """SQLAlchemy's URL of an empty database. Ends the program where there is no PostgreSQL."""
+    """Yields SQLAlchemy's URL of an empty database. Exits if PostgreSQL is not installed."""
     found = programs()
     if found is None:
         raise SystemExit("PostgreSQL is missing: run scripts/ensure_postgres.sh")

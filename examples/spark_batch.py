@@ -16,14 +16,14 @@ TEXT = "the cares of a family man are the cares of the whole family"
 
 
 def session() -> SparkSession:
-    """A local Spark with the Kafka connector's jars, so that nothing is fetched at start."""
+    """A local Spark with the jars of the Kafka connector, so that it downloads nothing at its start."""
     jars = ",".join(str(jar) for jar in sorted(spark_jars().glob("*.jar")))
     settings = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     return SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
 
 
 def main() -> None:
-    """Count words from one topic into another."""
+    """Count the words in one topic, and write the counts to another."""
     if (reason := missing_for_spark()) is not None:
         raise SystemExit(f"Spark cannot run here: {reason}")
     with odradek.broker() as broker:

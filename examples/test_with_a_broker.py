@@ -1,6 +1,6 @@
-"""How a test of yours gets a Kafka: installing odradek brings these fixtures; only the type is imported.
+"""A test that uses a Kafka broker, with the fixtures that pytest finds when odradek is installed.
 
-`kafka_broker` is one broker for the whole run, `kafka_topic` a fresh topic for each test.
+`kafka_broker` is one broker for the whole run, `kafka_topic` a new topic for each test.
 """
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -29,6 +29,6 @@ def test_shouting(kafka_broker: TestBroker, kafka_topic: str) -> None:
     consumer = KafkaConsumer(
         f"{kafka_topic}-loud", bootstrap_servers=kafka_broker.bootstrap, auto_offset_reset="earliest"
     )
-    heard = [next(consumer).value for _ in range(2)]
+    received = [next(consumer).value for _ in range(2)]
     consumer.close()
-    assert heard == [b"QUIET", b"WORDS"]
+    assert received == [b"QUIET", b"WORDS"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure a container engine answers: uses the one that runs; as root on Debian it installs docker.io and starts
-# dockerd. Exits 1 with one line when that is not possible (tests then run Kafka on the local JVM).
+# Makes sure that a container engine runs: uses a running one; as root on Debian it installs docker.io and starts
+# dockerd. Exits 1 with one line if that is not possible (tests then run Kafka on the local JVM).
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 

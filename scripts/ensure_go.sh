@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes sure there is a Go that builds franz-go's own tests, which the compatibility suite runs: takes the system's when
-# it is new enough; else any Go at all fetches the pinned toolchain, which comes as a Go module and is checked against
-# the sum below; without any Go, Debian's is installed where that is allowed. What cannot be had is said loudly. Always
-# exits 0; the last line on stdout is "go: PATH" or "no go".
+# Makes sure there is a Go that builds franz-go's own tests, which the compatibility suite runs. Uses the system's if it
+# is new enough; else any other Go downloads the pinned toolchain, a Go module whose sum is checked; without any Go,
+# installs Debian's if that is allowed. Prints a warning if there is none. Always exits 0; the last line on stdout is
+# "go: PATH" or "no go".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-MINOR=26 # what compat_tests/franz_go/go.mod asks for
+MINOR=26 # required by compat_tests/franz_go/go.mod
 PINNED=go1.26.8
 case "$(uname -m)" in
   x86_64) PLATFORM=linux-amd64 SUM="h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM=" ;;
@@ -33,8 +33,8 @@ new_enough() { # go PATH
   [ -n "$minor" ] && [ "$minor" -ge "$MINOR" ]
 }
 
-# The go command unpacks modules without their execute bits, so the toolchain is copied and given them.
-unpack_toolchain() { # go PATH: prints why when it fails
+# The go command unpacks modules without their execute bits, so the toolchain is copied and the bits are set.
+unpack_toolchain() { # go PATH: prints the reason if it fails
   local answer folder
   answer="$(cd / && GOTOOLCHAIN=local GOFLAGS=-modcacherw GOMODCACHE="$GO_HOME/mod" \
     "$1" mod download -json "golang.org/toolchain@v0.0.1-$PINNED.$PLATFORM" 2>&1)" || { printf '%s\n' "$answer" | tail -n 1; return 1; }

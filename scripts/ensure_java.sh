@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure there is a Java 17-21 and Maven for real Kafka and Spark: takes what the system has, else installs it
-# with apt where that is allowed, else says loudly that the rest goes on without. Always exits 0; the last line on
-# stdout is "java: PATH" or "no java", for scripts that want to know.
+# Makes sure there are Java 17-21 and Maven for real Kafka and Spark: uses the system's, else installs them with apt if
+# that is allowed, else prints a warning that they are missing. Always exits 0; the last line on stdout, for scripts, is
+# "java: PATH" or "no java".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure there is kcat, one of the clients of the compatibility suite: takes what the system has, else installs it
-# with apt where that is allowed, else says so loudly. Always exits 0; the last line on stdout is "kcat: PATH" or
-# "no kcat".
+# Makes sure there is kcat, one of the clients of the compatibility suite: uses the system's, else installs it with apt
+# if that is allowed, else prints a warning. Always exits 0; the last line on stdout is "kcat: PATH" or "no kcat".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure there is a PostgreSQL for the tests of databases: takes what the system has, else installs it with apt
-# where that is allowed, else says loudly that the rest goes on without. No server of the system is started: tests start
-# their own. Always exits 0; the last line on stdout is "postgres: FOLDER" or "no postgres".
+# Makes sure there is a PostgreSQL for the tests of databases: uses the system's, else installs it with apt if that is
+# allowed, else prints a warning that it is missing. No server of the system is started: tests start their own. Always
+# exits 0; the last line on stdout is "postgres: FOLDER" or "no postgres".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -24,7 +24,7 @@ no_postgres() {
 
 install_postgres() {
   say "no PostgreSQL found, installing it with apt"
-  # Debian's package would make and start a server of its own.
+  # Debian's package would create and start a server.
   as_root sh -c 'mkdir -p /etc/postgresql-common && [ -e /etc/postgresql-common/createcluster.conf ] ||
     echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf' || return 1
   apt_install postgresql

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetches the source package of kafka-python, whose tests the compatibility suite runs, with its checksum, and unpacks it
-# into $ODRADEK_CLIENT_TESTS (default .cache/client-tests). Does nothing when it is there. Exits 1, and says why, when it
-# cannot be had.
+# Downloads the source package of kafka-python, whose tests the compatibility suite runs, checks it and unpacks it into
+# $ODRADEK_CLIENT_TESTS (default .cache/client-tests). Does nothing if it is already there. Exits 1 with the reason if it
+# cannot be downloaded.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 

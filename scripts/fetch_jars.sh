@@ -2,8 +2,8 @@
 # Resolves the jars that tests, demo and benchmarks need, by Maven coordinates, into $ODRADEK_JARS (default
 # .cache/jars): kafka/ (a whole Kafka), kafka-clients-4.4.0.jar (the message definitions), spark/ (the connector),
 # connect-*-VERSION.jar (the file connectors and MirrorMaker 2, of Kafka's own version).
-# Does nothing when they are there; a changed POM fetches again. Exits 1, and says why, when there is no Maven
-# or something does not resolve.
+# Does nothing if they are already there; downloads again if a POM has changed. Exits 1 with the reason if there is no
+# Maven or an artifact cannot be resolved.
 #   scripts/fetch_jars.sh [kafka] [clients] [spark] [connect]     (default: all)
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -27,7 +27,7 @@ maven() { # quiet; prints Maven's errors on failure
   fi
 }
 
-# done_already STAMP WHAT...: whether the folder was filled from exactly these inputs
+# done_already STAMP WHAT...: succeeds if the folder was filled from exactly these inputs
 done_already() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
 digest() { cat "$@" | sha256sum | cut -d' ' -f1; }
 

@@ -1,4 +1,4 @@
-# Shared by the set-up scripts: sourced, never run.
+# Functions of the set-up scripts; to be sourced, not run.
 # shellcheck shell=bash
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -14,7 +14,7 @@ as_root() {
   fi
 }
 
-# Installs Debian packages where that is allowed; quiet, its output shown only when it fails.
+# Installs Debian packages if that is allowed; shows the output only if it fails.
 apt_install() {
   command -v apt-get >/dev/null 2>&1 || return 1
   as_root true || return 1
@@ -31,7 +31,7 @@ apt_install() {
   fi
 }
 
-# Prints the major version of a java binary: 17, 21, ...; nothing when it does not run.
+# Prints the major version of a java binary: 17, 21, ...; nothing if it does not run.
 java_major() {
   "$1" -version 2>&1 | sed -n 's/.*version "\([0-9]*\)[."].*/\1/p' | head -n 1
 }

@@ -22,12 +22,12 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def share_of(values: Sequence[int], share: float) -> int:
-    """The value below which `share` of the sorted values lie."""
+    """The value below which `share` of the sorted values are."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
 def docstring_lines(tree: ast.AST) -> int:
-    """How many lines docstrings take."""
+    """The number of lines of docstrings."""
     lines = 0
     for node in ast.walk(tree):
         if isinstance(node, Documented) and ast.get_docstring(node, clean=False) is not None:
@@ -37,14 +37,14 @@ def docstring_lines(tree: ast.AST) -> int:
 
 
 def comments(path: Path) -> int:
-    """How many comments there are that are no instruction to a tool."""
+    """The number of comments, without instructions to tools."""
     with path.open("rb") as source:
         found = [each.string for each in tokenize.tokenize(source.readline) if each.type == tokenize.COMMENT]
     return sum(not text.startswith(("# noqa", "# pyright", "# type:")) for text in found)
 
 
 def row(name: str, paths: Iterable[Path]) -> str:
-    """One package's line of the table."""
+    """The line of the table for one package."""
     modules: list[int] = []
     functions: list[int] = []
     documented = commented = 0
@@ -80,7 +80,7 @@ def installed(name: str) -> list[Path]:
 
 
 def ours() -> list[str]:
-    """The lines of our packages."""
+    """The lines of the table for our packages."""
     lines: list[str] = []
     for package in PACKAGES:
         lines.append(row(package, sorted((ROOT / package).rglob("*.py"))))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs a command with everything beside Python made ready: Java, Kafka's and Spark's jars, kcat and, for tests, Go and
-# PostgreSQL. What cannot be had has been said loudly by then, and is told to the command as ODRADEK_NO_JAVA=1,
-# ODRADEK_NO_KCAT=1, ODRADEK_NO_GO=1 or ODRADEK_NO_POSTGRES=1: a test that finds something missing without that fails.
+# Runs a command after setting up everything besides Python: Java, Kafka's and Spark's jars, kcat and, for tests, Go and
+# PostgreSQL. For a missing tool it prints a warning and sets ODRADEK_NO_JAVA=1, ODRADEK_NO_KCAT=1, ODRADEK_NO_GO=1 or
+# ODRADEK_NO_POSTGRES=1 for the command: without this variable, a test that needs the tool fails.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 

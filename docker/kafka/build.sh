@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the image odradek/kafka:VERSION without pulling anything: a Debian base image by debootstrap (root), imported
-# into the engine, and Kafka's jars copied in. Does nothing when the image is there. BASE_IMAGE=any image with a
-# Java 17+ skips the debootstrap; DEBIAN_MIRROR chooses another mirror than debootstrap's own.
+# into the engine, and Kafka's jars copied in. Does nothing if the image is up to date. BASE_IMAGE, any image with Java
+# 17 or newer, replaces the debootstrap; DEBIAN_MIRROR selects another mirror than debootstrap's default.
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Entry point: takes the broker's configuration from KAFKA_* as the official apache/kafka image does
-# (KAFKA_NODE_ID -> node.id; __ is an underscore, ___ a dash), formats the storage once, then becomes the broker.
+# Entry point: reads the broker's configuration from KAFKA_* like the official apache/kafka image (KAFKA_NODE_ID ->
+# node.id; __ is an underscore, ___ a dash), formats the storage at the first start, and then executes the broker.
 set -eu
 
 CONFIG=/tmp/server.properties
@@ -25,7 +25,7 @@ log.dirs=/tmp/kraft-combined-logs
 END
 }
 
-# Settings that steer this script or the JVM, not the broker.
+# Settings for this script or the JVM, not for the broker.
 from_environment() {
   env | grep '^KAFKA_' | grep -v -E '^KAFKA_(HEAP_OPTS|OPTS|JVM_PERFORMANCE_OPTS|JMX_OPTS|LOG4J_OPTS|VERSION|LOG_LEVEL)=' \
     | while IFS='=' read -r name value; do
@@ -40,7 +40,7 @@ grep -q '^log.dirs=' "$CONFIG" || echo 'log.dirs=/tmp/kraft-combined-logs' >>"$C
 
 logging="-Dorg.slf4j.simpleLogger.defaultLogLevel=${KAFKA_LOG_LEVEL:-info}"
 data="$(sed -n 's/^log.dirs=//p' "$CONFIG" | cut -d, -f1)"
-if [ ! -f "$data/meta.properties" ]; then # a restarted container is formatted already: half the start is saved
+if [ ! -f "$data/meta.properties" ]; then # formatting a restarted container again would double its start time
   java -Xmx64m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$LIBS" \
     kafka.tools.StorageTool format --ignore-formatted -t "$cluster_id" -c "$CONFIG"
 fi

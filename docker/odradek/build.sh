@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the image odradek/odradek:VERSION (and :latest) and prints its name. Needs neither network nor image inside
-# `docker build`: the locked packages are resolved here and copied in. The base is BASE_IMAGE, else the official Python
-# image when it is here or can be pulled, else a Debian made with debootstrap. Does nothing when the image is up to date.
+# Builds the image odradek/odradek:VERSION (and :latest) and prints its name. `docker build` needs no network: the locked
+# packages are resolved before and copied in. The base is BASE_IMAGE, else the official Python image if it is there or
+# can be pulled, else a Debian made with debootstrap. Does nothing if the image is up to date.
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 
@@ -30,7 +30,7 @@ base() {
 build_image() { # build_image BASE INPUTS
   local context python
   context="$(mktemp -d)"
-  # shellcheck disable=SC2064 # the path of now
+  # shellcheck disable=SC2064 # expands when the trap is set
   trap "rm -rf '$context'" EXIT
   python="$(docker run --rm --entrypoint python3 "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
   say "building $IMAGE on $1 (Python $python)"
@@ -40,7 +40,7 @@ build_image() { # build_image BASE INPUTS
   DOCKER_BUILDKIT=0 docker build -q --force-rm --label "odradek.inputs=$2" --build-arg "BASE_IMAGE=$1" \
     -f "$context/docker/odradek/Dockerfile" -t "$IMAGE" -t odradek/odradek:latest "$context" >"$context/log" 2>&1 \
     || { say "docker build failed: $(tail -n 3 "$context/log")"; exit 1; }
-  docker image prune --force --filter label=odradek.image=odradek >/dev/null # the first stage, and what this replaces
+  docker image prune --force --filter label=odradek.image=odradek >/dev/null # the first stage, and the replaced image
   rm -rf "$context"
   trap - EXIT
 }

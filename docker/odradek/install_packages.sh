@@ -1,7 +1,7 @@
 #!/bin/sh
 # install_packages.sh SOURCE TARGET [options of `uv pip install`]: puts Odradek and its locked dependencies into TARGET.
-# When SOURCE/packages is there (docker/odradek/build.sh filled it), it is taken and no network is needed. UV names the
-# uv to use; without one, uv is installed with pip.
+# If SOURCE/packages exists (docker/odradek/build.sh fills it), its packages are used and no network is needed. UV is the
+# uv to use; without it, uv is installed with pip.
 set -eu
 source="$1" target="$2"
 shift 2
@@ -21,4 +21,4 @@ $UV export --quiet --locked --no-dev --extra cli --no-emit-project --output-file
 $UV pip install --quiet --link-mode=copy --target "$target" --only-binary :all: --require-hashes -r "$work/locked.txt" "$@"
 $UV build --quiet --wheel --out-dir "$work"
 $UV pip install --quiet --link-mode=copy --target "$target" --no-deps "$work"/*.whl "$@"
-rm -rf "$target/bin" # scripts that name the Python of the machine they were made on
+rm -rf "$target/bin" # its scripts contain the path of the Python on the build machine

@@ -1,6 +1,6 @@
 """Runs the demo: three brokers, a load, the leader killed and started again, and an audit of every record.
 
-Exit code 1 when a record was lost, doubled or out of order, or when partitions got no new leader.
+Exit code 1 if a record was lost, duplicated or out of order, or if partitions got no new leader.
 """
 
 import argparse
@@ -31,7 +31,7 @@ DOUBLED = frozenset({Anomaly.DUPLICATE, Anomaly.INCONSISTENT_OFFSETS})
 
 
 class Demo:
-    """One run; `events` are what happened, and when."""
+    """One run; `events` are the times and descriptions of events, for the plot."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.console = Console()
@@ -39,16 +39,16 @@ class Demo:
         self.events: list[tuple[float, str]] = []
 
     def say(self, text: str) -> None:
-        """Tell it on the terminal."""
+        """Print a line on the terminal."""
         self.console.print(f"[bold cyan]●[/] {text}", highlight=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """Tell it, and mark it in the plot."""
+        """Print a line, and mark the event in the plot."""
         self.events.append((time.perf_counter(), text))
         self.say(text)
 
     def run(self) -> int:
-        """The exit code."""
+        """Run the demo; returns the exit code."""
         began = time.perf_counter()
         with odradek.cluster(brokers=BROKERS, links=False) as cluster:
             took = time.perf_counter() - began
@@ -132,7 +132,7 @@ def _longest_gap(sends: Sends) -> float:
 
 
 def _ends(sends: list[Sends]) -> dict[int, int]:
-    """Where each partition ends, as far as was acknowledged."""
+    """The offset after the last acknowledged record of each partition."""
     ends: dict[int, int] = {}
     for sent in sends:
         for operation in sent.history:

@@ -1,4 +1,4 @@
-"""The plot of the demo: throughput and latency through the fault."""
+"""The plot of the demo: throughput and latency before, during and after the fault."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ def write_chart(
     events: Sequence[tuple[float, str]],
     began: float,
 ) -> None:
-    """Write a PNG. `acknowledged` are times and latencies in seconds, `events` times and what happened."""
+    """Write a PNG. `acknowledged` are times and latencies in seconds, `events` times and descriptions."""
     figure = Figure(figsize=(10, 6))
     rates, latencies = figure.subplots(2, 1, sharex=True)
     rates.plot(*_rate([time for time, _ in acknowledged], began), label="acknowledged", color="#2b6cb0")

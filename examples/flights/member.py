@@ -1,4 +1,4 @@
-"""One member of the group: counts the delays of the partitions it is given, exactly, whatever happens to the members.
+"""One member of the group: counts the delays of its partitions exactly, although members may be killed at any time.
 
 A partition's totals and the offset up to which they hold are written as one record to the same partition of the state
 topic. A member that gets a partition reads the last such record and seeks to its offset. Work that a killed member had
@@ -35,7 +35,7 @@ class StateTopic:
         self._writer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=1)
 
     def load(self, partition: int) -> PartitionState:
-        """Read the last record; a partition without one begins at offset 0 with nothing counted."""
+        """Read the last state; for a partition without one, return an empty state at offset 0."""
         place = TopicPartition(self._topic, partition)
         end = self._reader.end_offsets([place])[place]
         if end == 0:
@@ -62,7 +62,7 @@ class StateTopic:
 
 
 class Member:
-    """Consumes the input topic as `name` and keeps the states of its partitions."""
+    """Consumes the input topic as `name`, and has the states of its assigned partitions."""
 
     def __init__(self, bootstrap: str, topic: str, state_topic: str, name: str) -> None:
         self._topic = topic
@@ -85,11 +85,11 @@ class Member:
         )
 
     def stop(self, *_signal: object) -> None:
-        """End `run` after the present poll."""
+        """End `run` after the current poll."""
         self._stopping = True
 
     def run(self) -> None:
-        """Consume until `stop`; the last totals are written before it returns."""
+        """Consume until `stop`; writes the last totals before it returns."""
         while not self._stopping:
             for place, records in self.consumer.poll(timeout_ms=POLL_MS).items():
                 self.count(place, records)
@@ -105,7 +105,7 @@ class Member:
         self._store.close()
 
     def count(self, place: TopicPartition, records: list) -> None:
-        """Count records that follow on the partition's state; any others are left, and read again where it ends."""
+        """Count records that directly follow the partition's state; for others, seek to the offset where it ends."""
         state = self._states.get(place.partition)
         if state is None or state.next_offset != records[0].offset:
             state = self._states[place.partition] = self._store.load(place.partition)
@@ -124,7 +124,7 @@ class Member:
         self._unwritten &= owned
 
     def checkpoint(self) -> None:
-        """Write the states that have changed and return when they are safe; then let the committed offsets follow."""
+        """Write the changed states, wait until they are acknowledged, then commit their offsets without waiting."""
         self._written_at_s = time.monotonic()
         if not self._unwritten:
             return
@@ -149,7 +149,7 @@ def main() -> None:
     options = parser.parse_args()
     member = Member(options.bootstrap, options.input, options.state, options.name)
     signal.signal(signal.SIGTERM, member.stop)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the demo's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the demo's main process handles Ctrl-C
     member.run()
 
 

@@ -1,4 +1,4 @@
-"""The processes of the demo: the broker, the members of the group and Spark. Their output goes to files."""
+"""The processes of the demo: the broker, the members of the group and Spark. They write their output to files."""
 
 import importlib.util
 import os
@@ -16,11 +16,11 @@ SPARK_TIMEOUT_S = 180
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why and where to look."""
+    """The demo cannot continue; the message has the reason and the log file."""
 
 
 class Child:
-    """One process, its stderr in a file of its name."""
+    """One process, with its stderr in a file named after it."""
 
     def __init__(self, name: str, logs: Path, *module: str) -> None:
         self.name = name
@@ -37,12 +37,12 @@ class Child:
             raise DemoError(f"{self.name} ended with {self.process.returncode}:\n{tail}")
 
     def kill(self) -> None:
-        """End it as a crash would: connections break, nothing is flushed."""
+        """Kill it (SIGKILL), like a crash: connections break, nothing is flushed."""
         self.process.send_signal(signal.SIGKILL)
         self._reap()
 
     def stop(self) -> None:
-        """SIGTERM, and a kill if that does not end it in time. Does nothing if it has ended."""
+        """Send SIGTERM, and kill it if it does not end in time. Does nothing if it has ended."""
         self.process.terminate()
         try:
             self.process.wait(STOP_TIMEOUT_S)
@@ -74,7 +74,7 @@ class Broker(Child):
 
 
 def missing_for_spark() -> str | None:
-    """What keeps Spark from running here, or None."""
+    """The reason why Spark cannot run here, or None."""
     if find_java() is None:
         return "no Java 17 or 21 (see `make setup`)"
     if not list(spark_jars().glob("spark-sql-kafka*.jar")):
@@ -85,12 +85,12 @@ def missing_for_spark() -> str | None:
 
 
 def spark_jars() -> Path:
-    """Where scripts/fetch_jars.sh puts Spark's connector."""
+    """The folder into which scripts/fetch_jars.sh downloads Spark's connector."""
     return Path(os.environ.get("ODRADEK_JARS", ROOT / ".cache" / "jars")) / "spark"
 
 
 def find_java() -> str | None:
-    """The java that Spark would take, if there is one."""
+    """The java that Spark would use, if there is one."""
     home = os.environ.get("JAVA_HOME")
     candidate = str(Path(home) / "bin" / "java") if home else "java"
     return shutil.which(candidate)

@@ -1,4 +1,4 @@
-"""What the demo shows at the end: a table on the terminal and a chart as one HTML file without outside references."""
+"""The results of the demo: a table on the terminal, and a chart as one HTML file without external references."""
 
 import html
 from pathlib import Path
@@ -26,7 +26,7 @@ def mean_delays(totals: Totals) -> list[tuple[str, int, float]]:
 
 
 def comparison(names: dict[str, str], results: dict[str, Totals]) -> Table:
-    """One line a carrier, one column of flights a source; a disagreement is red."""
+    """A table with a line for each carrier and a column of flights for each source; differences are red."""
     truth = results["file"]
     table = Table(title="Flights and mean arrival delay by carrier", title_justify="left")
     table.add_column("carrier")
@@ -48,7 +48,7 @@ def _cell(totals: Totals, truth: Totals, carrier: str) -> str:
 
 
 def write_chart(path: Path, names: dict[str, str], totals: Totals, story: list[str]) -> None:
-    """Write the mean delays as bars around zero, with what happened on the way beneath."""
+    """Write the mean delays as bars around zero, with the events of the run below."""
     rows = mean_delays(totals)
     low, high = min(0.0, *(row[2] for row in rows)), max(0.0, *(row[2] for row in rows))
     width = (high - low) or 1.0

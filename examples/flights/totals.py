@@ -1,4 +1,4 @@
-"""Delays by carrier, counted in whole minutes so that sums are exact in every order; and the state they are kept in."""
+"""Delays by carrier, in whole minutes, so that sums are exact in every order; and the state that contains them."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ class Totals:
     carriers: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, carrier: str, arrival_delay: int | None) -> None:
-        """Count one flight; a delay of None is one that never arrived where it should."""
+        """Count one flight; a delay of None is a flight that did not arrive at its destination."""
         counts = self.carriers.setdefault(carrier, [0, 0, 0])
         counts[0] += 1
         if arrival_delay is not None:
@@ -20,7 +20,7 @@ class Totals:
             counts[2] += arrival_delay
 
     def merge(self, other: "Totals") -> None:
-        """Add what another counted elsewhere."""
+        """Add the counts of `other`."""
         for carrier, counts in other.carriers.items():
             mine = self.carriers.setdefault(carrier, [0, 0, 0])
             for column, count in enumerate(counts):
@@ -34,10 +34,10 @@ class Totals:
 
 @dataclass(slots=True)
 class PartitionState:
-    """Totals of one input partition and the offset up to which they hold: one record, so never one without the other.
+    """Totals of one input partition and the offset up to which they count, in one record, so that they always match.
 
     A member that reads such a record can continue from it, which makes the group's result exact although a member may
-    be killed between any two instructions.
+    be killed at any instruction.
     """
 
     next_offset: int = 0
@@ -51,6 +51,6 @@ class PartitionState:
 
     @classmethod
     def decode(cls, value: bytes) -> "PartitionState":
-        """Read what `encode` wrote."""
+        """Decode the value that `encode` returns."""
         document: dict[str, Any] = json.loads(value)
         return cls(document["next_offset"], Totals(document["carriers"]), document["by"])

@@ -1,4 +1,4 @@
-"""Follows the state topic: how far the group has come, and who counts which partition."""
+"""Follows the state topic: the progress of the group, and the member that counts each partition."""
 
 import threading
 import warnings
@@ -12,9 +12,9 @@ from examples.flights.totals import PartitionState, Totals
 
 
 class Watcher:
-    """Reads the state topic in a thread and keeps each partition's furthest state.
+    """Reads the state topic in a thread, and keeps the state of each partition with the highest offset.
 
-    `moved(partition, before, after, offset)` is called, in that thread, when another member goes on with a partition.
+    `moved(partition, before, after, offset)` is called, in that thread, when another member continues a partition.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class Watcher:
 
     @property
     def counted(self) -> int:
-        """Flights in all written states together."""
+        """The number of flights in all written states."""
         with self._changed:
             return sum(state.totals.flights for state in self._states.values())
 
     @property
     def totals(self) -> Totals:
-        """The group's result so far."""
+        """The group's totals so far."""
         totals = Totals()
         with self._changed:
             for state in self._states.values():
@@ -45,12 +45,12 @@ class Watcher:
         return totals
 
     def partitions_of(self, name: str) -> list[int]:
-        """The partitions that `name` was the last to write."""
+        """The partitions whose last state was written by `name`."""
         with self._changed:
             return sorted(partition for partition, state in self._states.items() if state.by == name)
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `condition` holds, looked at after each change; False when time is out."""
+        """Wait until `condition` is true, checking after each change; returns False on timeout."""
         with self._changed:
             return self._changed.wait_for(condition, timeout_s)
 

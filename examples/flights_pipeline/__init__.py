@@ -1,1 +1,1 @@
-"""`make pipeline-demo`: the flights go through the whole pipeline, and an audit says that all of them came back."""
+"""`make pipeline-demo`: the flights go through the whole pipeline, and an audit checks that none was lost."""

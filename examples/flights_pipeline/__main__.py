@@ -1,4 +1,4 @@
-"""Runs the demo: topics to tables, SQL, a topic again, another cluster, an audit. Exit code 1 for any difference."""
+"""Runs the demo: topics to tables, SQL, tables to a topic, a mirror, an audit. Exit code 1 if anything differs."""
 
 import argparse
 import json
@@ -38,7 +38,7 @@ Record = tuple[bytes | None, bytes, int]
 
 
 class Demo:
-    """One run. `problems` are what did not come out as it should."""
+    """One run. `problems` are the differences from the expected results."""
 
     def __init__(self, options: argparse.Namespace, stack: ExitStack) -> None:
         self.console = Console()
@@ -56,16 +56,16 @@ class Demo:
         self._started = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Tell what has happened."""
+        """Print an event."""
         self.console.print(f"[bold cyan]●[/] {text}", highlight=False, soft_wrap=True)
 
     def expect(self, what: str, found: object, wanted: object) -> None:
-        """Note a difference."""
+        """Add a problem if the values differ."""
         if found != wanted:
             self.problems.append(f"{what}: {found} instead of {wanted}")
 
     def run(self) -> None:
-        """All steps."""
+        """Run all steps."""
         self.say(f"two brokers: {self.here.bootstrap} and {self.there.bootstrap}")
         self._produce()
         spark = spark_session(connection=self.here, master="local[2]", conf={"spark.driver.memory": "2g"})
@@ -198,7 +198,7 @@ def _page(manufacturers: dict[str, int], copies: list[str]) -> str:
 
 
 def main() -> int:
-    """Run it; 0 when everything came back."""
+    """Run the demo; returns 0 if there are no problems."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit", type=int, help="only so many flights")
     parser.add_argument("--output", default="demo-output", help="where pictures and logs go")

@@ -26,9 +26,9 @@ from examples.postgres import postgresql
 FLIGHTS = "flights"
 PARTITIONS = 3
 TRANSACTIONS_OF = 30_000
-"""How many flights the application stores: each is a row, a call of `append`, and a record."""
+"""The number of flights that the application stores: each is a row, a call of `append`, and a record."""
 SILENCE_S = 60
-"""How long a consumer waits for the next record before the demo gives up."""
+"""The time that a consumer waits for the next record before the demo fails."""
 OF_TOPIC = (
     "SELECT as_json(value) ->> 'carrier' AS carrier, count(*) AS flights, "
     "count(as_json(value) ->> 'arr_delay') AS arrived, sum((as_json(value) ->> 'arr_delay'){cast}) AS delay "
@@ -51,7 +51,7 @@ class Demo:
         self._started_s = time.monotonic()
 
     def say(self, told: str) -> None:
-        """Tell what has happened, and when."""
+        """Print an event with its time."""
         since = f"{time.monotonic() - self._started_s:.0f} s"
         self.console.print(f"[bold cyan]●[/] {told}: {since}", highlight=False, soft_wrap=True)
 
@@ -69,7 +69,7 @@ class Demo:
         self.compare({"file": totals_of(self._rows), "group": group, "odradek sql": counted})
 
     def over_postgresql(self) -> None:
-        """Let an application store flights and append them, while a consumer follows; count rows and records."""
+        """Run an application that stores and appends flights, while a consumer reads; count rows and records."""
         rows = self._rows[:TRANSACTIONS_OF]
         storage = self._stack.enter_context(postgresql())
         bootstrap = self._broker("postgresql", storage, DEPARTURES, {"odradek.sql.columns": "true"})
@@ -110,7 +110,7 @@ class Demo:
         )
 
     def compare(self, results: dict[str, Totals]) -> None:
-        """Print the counts in one table, and note in `agrees` whether they are equal."""
+        """Print the counts in one table; set `agrees` to False if they are not equal."""
         self.console.print(comparison(carrier_names(), results))
         agree = all(totals.carriers == results["file"].carriers for totals in results.values())
         self.agrees = self.agrees and agree
@@ -119,7 +119,7 @@ class Demo:
 
 
 def create_topic(bootstrap: str, topic: str, configs: dict[str, str]) -> None:
-    """Create it; the client goes with the function, before the broker does."""
+    """Create the topic, with a client that is closed on return, before the broker stops."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     configs = {"retention.ms": "-1", **configs}  # the records carry the times of 2013
     [created] = admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=configs)]).values()
@@ -155,7 +155,7 @@ def produce(bootstrap: str, bars: Progress, rows: list[Flight]) -> None:
 
 
 def follow(bootstrap: str, topic: str, what: str, bars: Progress, total: int, source: Child | None = None) -> Totals:
-    """Count what a group reads, until there are `total`; `source` is the process that the records come from."""
+    """Count the records that a group reads, until there are `total`; `source` is the process that produces them."""
     task = bars.add_task(what, total=total)
     totals = Totals()
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "counters", "auto.offset.reset": "earliest"})
@@ -175,7 +175,7 @@ def follow(bootstrap: str, topic: str, what: str, bars: Progress, total: int, so
                 source.require_alive()
             if time.monotonic() - read_s > SILENCE_S:
                 raise DemoError(f"{totals.flights:,} of {total:,} records of {topic} came, and then none")
-        # One more would be a record that was rolled back, or repeated.
+        # One more record would be one that was rolled back, or a duplicate.
         for message in consumer.consume(1, timeout=1):
             raise DemoError(f"a record of {topic} too many: {message.value()!r}")
     finally:
@@ -184,7 +184,7 @@ def follow(bootstrap: str, topic: str, what: str, bars: Progress, total: int, so
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
-    """Run the demo; 0 when all counts agree."""
+    """Run the demo; returns 0 if all counts agree."""
     parser = argparse.ArgumentParser(prog="python -m examples.flights_sql", description=__doc__)
     parser.add_argument("--limit", type=int, help="only the first so many flights")
     parser.add_argument("--output", default="demo-output", help="folder for logs [%(default)s]")

@@ -1,6 +1,6 @@
-"""An application of its own, with SQLAlchemy's ORM: each flight is a row and a record, in one transaction for some.
+"""A separate application, with SQLAlchemy's ORM: each flight is a row and a record, several in one transaction.
 
-Every tenth transaction is rolled back at first, and then done again: nothing of the first attempt may be read.
+Every tenth transaction is rolled back first, and then repeated: no record of the first attempt may be read.
 """
 
 import argparse
@@ -13,11 +13,11 @@ from examples.flights.dataset import Flight, flights
 
 TOPIC = "departures"
 TOGETHER = 100
-"""How many flights a transaction has."""
+"""The number of flights in a transaction."""
 
 
 class Base(DeclarativeBase):
-    """Of all tables."""
+    """The base class of the tables."""
 
 
 class Carrier(Base):
@@ -39,7 +39,7 @@ class Departure(Base):
 
 
 def store(session: Session, some: Sequence[Flight]) -> None:
-    """Insert rows, and append the records that tell of them."""
+    """Insert rows, and append a record for each."""
     session.add_all([Departure(carrier=each.carrier, arrival_delay=each.arrival_delay) for each in some])
     session.flush()
     told = values(column("key", LargeBinary), column("value", LargeBinary), name="told")
@@ -48,7 +48,7 @@ def store(session: Session, some: Sequence[Flight]) -> None:
 
 
 def main() -> None:
-    """Store all flights up to a limit; print how many there are after each transaction."""
+    """Store all flights up to a limit; prints the number of stored flights after each transaction."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--database", required=True)
     parser.add_argument("--limit", type=int, required=True)

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Health checks of compose files use Kafka's tool of this name to see whether the broker answers.
+# Health checks of compose files use Kafka's tool of this name to check that the broker answers.
 exec odradek-health

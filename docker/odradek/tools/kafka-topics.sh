@@ -1,11 +1,11 @@
 #!/bin/sh
-# The uses of Kafka's kafka-topics.sh that compose files and start scripts make of it: --list, --create, --describe,
+# The actions of Kafka's kafka-topics.sh that compose files and start scripts use: --list, --create, --describe,
 # --delete.
 set -eu
 
 action="" topic="" bootstrap="" partitions="" replication="" absent="" exists=""
 usage() {
-  echo "kafka-topics.sh: $1; this image knows --list, --create, --describe, --delete with --topic, --partitions," \
+  echo "kafka-topics.sh: $1; this image has --list, --create, --describe, --delete with --topic, --partitions," \
     "--replication-factor, --config, --if-not-exists, --if-exists, --bootstrap-server; see odradek topics --help" >&2
   exit 1
 }
