@@ -1,4 +1,4 @@
-"""Other brokers, as the coordinators of this one call them: at the listener for brokers that the image names."""
+"""Requests of this broker's coordinators to other brokers, at their listener for brokers in the image."""
 
 from collections.abc import Callable
 
@@ -38,6 +38,6 @@ class OtherBrokers:
         return await self._peers.at(broker_id, (at.host, at.port)).call(request, version, self.timeout_ms)
 
     def leader_of(self, topic: str, index: int) -> int | None:
-        """The id of a partition's leader, -1 while it has none; None where there is no such partition."""
+        """The id of a partition's leader, -1 while it has none; None if there is no such partition."""
         part = self._image().partition(topic, index)
         return None if part is None else part.leader

@@ -28,10 +28,10 @@ GroupOperation = Callable[["GroupShard", Token, int], Outcome]
 OFFSETS_TOPIC: Final = CONSUMER_OFFSETS
 
 PREPARED_FROM: Final = 500
-"""How many offsets a commit holds before its records are made beside the event loop: some milliseconds' work."""
+"""The number of offsets from which on a commit's records are made in a worker thread: some milliseconds of work."""
 
 DELETED_AT_ONCE: Final = 1000
-"""How many offsets in deleted topics are forgotten before the deletion is answered: some ten milliseconds' work."""
+"""The number of offsets in deleted topics removed before the deletion is answered: some ten milliseconds of work."""
 
 
 class GroupCoordinator(Coordinator["GroupShard"]):
@@ -62,16 +62,16 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         )
 
     def configure(self, config: GroupConfig) -> None:
-        """Let all groups act on these settings from now on."""
+        """Apply these settings to all groups."""
         if config != self._config:
             self._config = config
             for runtime in self._shards.values():
                 runtime.change(lambda shard: shard.configure(config))
 
     async def prepared(self, count: int, make: Callable[[int], R]) -> R | None:
-        """What `make(now_ms)` gives of `count` things, called in a worker thread; None for few, made at no cost later.
+        """The result of `make(now_ms)`, called in a worker thread; None, without a call, for a small `count`.
 
-        It is for the records of a commit, which are most of what an operation costs and depend on no state.
+        It is for the records of a commit, which are most of an operation's cost and depend on no state.
         """
         if count < PREPARED_FROM:
             return None
@@ -90,9 +90,9 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     ) -> R | ErrorCode:
         """Run an `operation` that writes in a producer's transaction, and wait for its reply.
 
-        `verify(partitions)` asks the transaction coordinator whether these partitions of the offsets topic are in the
-        transaction, or, where it `adds_partition`, adds them (KIP-890). It is called before the first write of the
-        transaction there. The answer is an error when they are not, or when it has ended meanwhile. Raises
+        `verify(partitions)` requests from the transaction coordinator whether these partitions of the offsets topic are
+        in the transaction, or adds them if `adds_partition` (KIP-890). It is called before the first write of the
+        transaction there. Returns an error if they are not in it, or if it has ended meanwhile. Raises
         CoordinatorUnavailable.
         """
         partition = self.partition(group_id)
@@ -120,32 +120,32 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         return reply
 
     async def end_transaction(self, partition: int, marker: Marker) -> ErrorCode:
-        """Write a transaction's marker, and let its offsets count or not; both done when this returns (KAFKA-17507).
+        """Write a transaction's marker, and commit or drop its offsets; both are done on return (KAFKA-17507).
 
         Raises CoordinatorUnavailable.
         """
         return await self.runtime(partition).end_transaction(marker)
 
     def topics_deleted(self, names: list[str]) -> None:
-        """Forget the offsets committed for topics that are gone; with the offsets topic all groups go.
+        """Remove the offsets committed for deleted topics; all groups if the offsets topic itself is deleted.
 
-        DELETED_AT_ONCE of them are removed now, which is nearly always all; the others soon, in later calls.
+        DELETED_AT_ONCE of them are removed now, which is almost always all; the others soon, in later calls.
         """
         super().topics_deleted(names)
         limit = DELETED_AT_ONCE
 
-        def forget(shard: "GroupShard", now_ms: int) -> Outcome:
+        def remove(shard: "GroupShard", now_ms: int) -> Outcome:
             nonlocal limit
             outcome = shard.on_topics_deleted(names, now_ms, limit)
             limit -= len(outcome.records)
             return outcome
 
         for runtime in self._shards.values():
-            runtime.run(forget)
+            runtime.run(remove)
 
 
 def _group_shard(config: GroupConfig, metadata: MetadataPublisher, regexes: TopicRegexes) -> "GroupShard":
-    """A new shard. All that decides about groups is imported here, for a broker without groups starts faster."""
+    """A new shard. Imports the groups' decision code here, so that a broker without groups starts faster."""
     from odradek.coordinator.groups.shard import GroupShard
 
     return GroupShard(config, lambda: metadata.image, regexes)

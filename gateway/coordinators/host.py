@@ -1,9 +1,9 @@
-"""The common part of a broker's coordinators: one shard for each partition of an internal topic, and their clock.
+"""The common part of a broker's coordinators: one shard for each partition of an internal topic, and their timers.
 
 A broker has the shards of the partitions that it leads, one for each leader epoch. It loads a shard when the image's
-delta makes it the leader, and resigns when another broker becomes it. A shard whose partition has a log is loaded in
-the background when the broker starts; until then requests get COORDINATOR_LOAD_IN_PROGRESS. A partition without a log
-has an empty shard, created by the first request; later requests wait for that.
+delta makes it the leader, and stops it when another broker becomes the leader. A shard whose partition has a log is
+loaded in the background when the broker starts; until then requests get COORDINATOR_LOAD_IN_PROGRESS. A partition
+without a log has an empty shard, created by the first request; later requests wait for that.
 """
 
 import logging
@@ -35,20 +35,20 @@ R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
 
 RELOAD_RETRY_MS: Final = 1000
-"""How soon a shard that had to be discarded is loaded again when no request needs it."""
+"""The pause before a discarded shard is loaded again if no request needs it."""
 
 FIRST_EPOCH: Final = 0
-"""The leader epoch of a new partition: in it no earlier leader can have written records."""
+"""The leader epoch of a new partition, in which no earlier leader can have written records."""
 
 DRAIN_TURNS: Final = 8
-"""How many turns of the scheduler there are to find out which connections have received requests.
+"""The number of scheduler turns allowed for finding the connections that have received requests.
 
 One is enough for a request on an open connection, some more for a connection that was only just accepted.
 """
 
 
 class Coordinator(Generic[S]):
-    """All shards of one kind on this broker. `make` builds an empty one, `publish` is as `ShardRuntime` wants it."""
+    """All shards of one kind on this broker. `make` builds an empty one, `publish` is for `ShardRuntime`."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Coordinator(Generic[S]):
         self._write_timeout_ms = write_timeout_ms
         self._shards: dict[int, ShardRuntime[S]] = {}
         self._led: dict[int, int] = {}
-        """The partitions of the internal topic that this broker leads, and in which epoch."""
+        """The partitions of the internal topic that this broker leads, with the leader epoch."""
         self._to_load: dict[int, None] = {}
         self._all_known = False
         self._earlier = Signal()
@@ -91,14 +91,14 @@ class Coordinator(Generic[S]):
     ) -> R:
         """Run `operation` on the shard of `key`, and wait for its reply. Raises CoordinatorUnavailable.
 
-        One that only `reads` is also run while the log of the shard takes no writes.
+        If it only `reads`, it also runs while the shard's log refuses writes.
         """
         reply = await self.runtime_of(key).call(operation, reads=reads)
         assert isinstance(reply, reply_type)
         return reply
 
     async def ask(self, key: str, question: Callable[[S, int], R]) -> R:
-        """What `question(shard, now_ms)` answers about the shard of `key`; see `ShardRuntime.ask`.
+        """The result of `question(shard, now_ms)` on the shard of `key`; see `ShardRuntime.ask`.
 
         Raises CoordinatorUnavailable.
         """
@@ -107,20 +107,20 @@ class Coordinator(Generic[S]):
     async def begin(
         self, key: str, operation: Callable[[S, Token, int], Outcome]
     ) -> tuple[Completion[object], Callable[[], None]]:
-        """Run `operation` on the shard of `key` and do not wait for its reply. Raises CoordinatorUnavailable.
+        """Run `operation` on the shard of `key` without waiting for its reply. Raises CoordinatorUnavailable.
 
-        Returns the completion of the reply, and what the caller must call in the end, whether it has come or not.
+        Returns the completion of the reply, and a function that the caller must call at the end in any case.
         """
         runtime = self.runtime_of(key)
         token, reply = await runtime.begin(operation)
         return reply, partial(runtime.abandon, token)
 
     def active_shards(self) -> list[S]:
-        """The shards that are loaded; for whatever only looks at them, from any thread."""
+        """The loaded shards, for reading only, from any thread."""
         return [runtime.shard for runtime in list(self._shards.values()) if runtime.state is ShardState.ACTIVE]
 
     async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
-        """Run `operation` on every shard that holds anything.
+        """Run `operation` on every shard with a log.
 
         Raises CoordinatorUnavailable, also while any of them loads.
         """
@@ -131,18 +131,21 @@ class Coordinator(Generic[S]):
             reply = await runtime.call(operation, reads=True)
             assert isinstance(reply, reply_type)
             replies.append(reply)
-            await trio.lowlevel.checkpoint()  # a shard may hold a thousand groups
+            await trio.lowlevel.checkpoint()  # a shard may have a thousand groups
         return replies
 
     def partition(self, key: str) -> int:
-        """Which partition of the internal topic owns the key. Raises CoordinatorUnavailable while there is no topic."""
+        """The partition of the internal topic that owns the key.
+
+        Raises CoordinatorUnavailable while there is no topic.
+        """
         topic = self._metadata.image.topic(self.topic)
         if topic is None:
             raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         return partition_for(key, len(topic.partitions))
 
     def runtime_of(self, key: str) -> ShardRuntime[S]:
-        """The shard that owns the key. Raises CoordinatorUnavailable where this broker does not lead its partition."""
+        """The shard that owns the key. Raises CoordinatorUnavailable if this broker does not lead its partition."""
         return self.runtime(self.partition(key))
 
     def runtime(self, partition: int) -> ShardRuntime[S]:
@@ -159,14 +162,14 @@ class Coordinator(Generic[S]):
                 self._make,
                 publish=self._publish,
                 on_deadline=self._on_deadline,
-                empty=self._all_known and epoch == FIRST_EPOCH,  # else another broker may have written
+                empty=self._all_known and epoch == FIRST_EPOCH,  # otherwise another broker may have written
                 write_timeout_ms=self._write_timeout_ms,
             )
             self._shards[partition] = runtime
         return runtime
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Resign from partitions that others lead now, load those that this broker leads; act on deleted topics."""
+        """Stop shards of partitions that others now lead, load those that this broker leads; handle deleted topics."""
         deleted = [topic.name for topic in delta.topics.deleted_topics()]
         if deleted:
             self.topics_deleted(deleted)
@@ -177,9 +180,9 @@ class Coordinator(Generic[S]):
                 self._assign(index, part.leader_epoch if part.leader == self._replicas.node_id else None)
 
     def _assign(self, index: int, epoch: int | None) -> None:
-        """This broker leads the partition in `epoch` from now on; None where it does not.
+        """Note that this broker leads the partition in `epoch`; None if it does not lead it.
 
-        In each epoch there is another shard: what is under way in the one before is answered with NOT_COORDINATOR.
+        Each epoch has its own shard: pending requests of the previous one are answered with NOT_COORDINATOR.
         """
         if self._led.get(index) == epoch:
             return
@@ -196,7 +199,7 @@ class Coordinator(Generic[S]):
             self._earlier.wake()
 
     def topics_deleted(self, names: list[str]) -> None:
-        """With the internal topic everything goes that it describes."""
+        """Remove all shards if the internal topic itself was deleted."""
         if self.topic in names:
             log.warning("topic=%s was deleted, and all that it described with it", self.topic)
             self.stop()
@@ -209,10 +212,10 @@ class Coordinator(Generic[S]):
             self._earlier.wake()
 
     async def run(self, catch_up: Callable[[], Awaitable[None]]) -> None:
-        """Load the shards that have a log, and call shards when something in them is due; until cancelled.
+        """Load the shards that have a log, and call shards when their timers are due; until cancelled.
 
-        A shard that loads slowly holds up no other. `catch_up` waits until the requests that connections are known to
-        have received are being handled.
+        A shard that loads slowly does not hold up the others. `catch_up` waits until the requests that connections are
+        known to have received are being handled.
         """
         async with trio.open_nursery() as nursery:
             self._to_load |= dict.fromkeys(await self._stored())
@@ -226,17 +229,17 @@ class Coordinator(Generic[S]):
                     if runtime.discarded and not runtime.replica.write_wait_ms:
                         nursery.start_soon(self._load, runtime)
                     if runtime.on_time():
-                        await trio.lowlevel.checkpoint()  # the next shard's may be due, too, and as much
+                        await trio.lowlevel.checkpoint()  # the next shard may be due, too, with as much work
 
     def _load_led(self, nursery: trio.Nursery) -> None:
-        """Begin to load what is to be loaded, of the partitions that this broker leads."""
+        """Begin to load the shards that are to be loaded, of the partitions that this broker leads."""
         wanted, self._to_load = self._to_load, {}
         for partition in wanted:
             if partition in self._led:
                 nursery.start_soon(self._load, self.runtime(partition))
 
     async def _stored(self) -> Sequence[int]:
-        """The partitions that have a log; asked again for as long as the store cannot tell."""
+        """The partitions that have a log; repeated until the store can list them."""
         while True:
             try:
                 return await self._replicas.stored(self.topic)
@@ -252,7 +255,7 @@ class Coordinator(Generic[S]):
         try:
             await runtime.load()
         except CoordinatorUnavailable:
-            return  # said in the log; the next request tries again
+            return  # already logged; the next request tries again
 
     async def _sleep_until_due(self) -> None:
         now_ms = self._clock.now_ms()
@@ -267,15 +270,15 @@ class Coordinator(Generic[S]):
     async def _drain_received_requests(self, catch_up: Callable[[], Awaitable[None]]) -> None:
         """Wait until the requests that connections have received are handled.
 
-        After this process was suspended (a busy machine, a paused container), sessions are past their deadlines
-        although their heartbeats arrived in time. The order in which sockets and timers wake is arbitrary then, so the
-        requests are handled first.
+        After a suspension of this process (a busy machine, a paused container), sessions are past their deadlines
+        although their heartbeats arrived in time. Sockets and timers then wake in arbitrary order, so the requests are
+        handled first.
         """
         for _ in range(DRAIN_TURNS):
             await trio.lowlevel.checkpoint()
         await catch_up()
 
     def stop(self) -> None:
-        """Tell everyone who waits that this is no longer their coordinator."""
+        """Fail all pending replies with NOT_COORDINATOR."""
         for runtime in self._shards.values():
             runtime.stop()

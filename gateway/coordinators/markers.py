@@ -1,4 +1,4 @@
-"""Transaction markers: what ends a producer's transaction in one partition (KIP-98)."""
+"""Transaction markers, which end a producer's transaction in one partition (KIP-98)."""
 
 from typing import Final, NamedTuple
 
@@ -9,10 +9,10 @@ from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.builder import end_transaction_marker
 
-MARKER_STANDS: Final = frozenset(
+MARKER_DONE: Final = frozenset(
     {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
-"""Answers after which a marker is not written again: it is there, or nothing of the transaction is open there."""
+"""Results after which a marker is not retried: it is written, or no part of the transaction is open there."""
 
 
 class Marker(NamedTuple):
@@ -25,7 +25,7 @@ class Marker(NamedTuple):
 
 
 def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Completion[None]]:
-    """Queue a marker; it stands once the completion settles. The error is the log's refusal: an epoch that has passed.
+    """Queue a marker; it is final once the completion settles. The error is the log's refusal of an old epoch.
 
     The log must be open. Raises PartitionUnavailable.
     """
@@ -43,7 +43,7 @@ def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorC
 
 
 async def write_marker(replica: Replica, marker: Marker, now_ms: int) -> ErrorCode:
-    """Write a marker; committed when this returns. Raises PartitionUnavailable, StoreError."""
+    """Write a marker; committed on return. Raises PartitionUnavailable, StoreError."""
     await replica.ensure_open()
     error, committed = append_marker(replica, marker, now_ms)
     await committed.wait()

@@ -1,4 +1,4 @@
-"""Producer ids, handed out from blocks that the metadata log granted, so that no id is ever given twice (KIP-730)."""
+"""Allocates producer ids from blocks that the metadata log granted, so that no id is allocated twice (KIP-730)."""
 
 import trio
 
@@ -15,7 +15,7 @@ class ProducerIds:
         self._lock = trio.Lock()
 
     async def allocate(self) -> int:
-        """A producer id that was never given before, restarts included. Raises CoordinatorUnavailable."""
+        """A producer id that was never allocated before, restarts included. Raises CoordinatorUnavailable."""
         async with self._lock:
             if self._next >= self._end:
                 block = await self._controller.producer_id_block()
@@ -24,9 +24,9 @@ class ProducerIds:
             return self._next - 1
 
     async def reserve(self, producer_id: int) -> None:
-        """Never give out `producer_id` or a smaller one from now on: another cluster has given it out.
+        """Do not allocate `producer_id` or a smaller one from now on: another cluster has allocated it.
 
-        Ids above `MAX_RESERVED` are not reached in any case. Raises CoordinatorUnavailable.
+        Ids above `MAX_RESERVED` are never reached. Raises CoordinatorUnavailable.
         """
         from odradek.coordinator.metadata.controller.producer_ids import MAX_RESERVED
 

@@ -1,8 +1,8 @@
-"""Matches topics' names against consumers' expressions, beside the event loop, once for each version of the metadata.
+"""Matches topics' names against consumers' regular expressions, in worker threads, once for each metadata version.
 
-An expression is a client's and may take half a second over all names. A heartbeat that brings one waits until it is
-matched before anything is decided; one that is due again, since topics have come or gone, is matched in the background,
-and the shard asks again (`coordinator/groups/consumer/regexes.py`).
+An expression comes from a client and may take half a second over all names. A heartbeat with a new one waits until it
+is matched before the shard decides. One that must be matched again, since topics were created or deleted, is matched in
+the background, and the shard repeats its request (`coordinator/groups/consumer/regexes.py`).
 """
 
 from collections import OrderedDict
@@ -22,9 +22,9 @@ _Result = frozenset[str] | ValueError
 
 
 class TopicRegexes:
-    """A `RegexResolver` that matches in the threads of `work`, the ones of all matching for clients.
+    """A `RegexResolver` that matches in the threads of `work`, which all matching for clients shares.
 
-    `image` gives the published metadata.
+    `image` returns the published metadata.
     """
 
     def __init__(self, image: Callable[[], MetadataImage], work: SideWork, nursery: trio.Nursery) -> None:
@@ -35,9 +35,9 @@ class TopicRegexes:
         self._under_way: set[str] = set()
 
     async def prepare(self, regex: str) -> None:
-        """Return when the expression is matched against the topics that there are; raises nothing if it is none.
+        """Return when the expression is matched against the current topics; an invalid expression raises nothing.
 
-        Cancelled while it waits for its turn, it is given up.
+        Cancelled while it waits for a thread, it is dropped.
         """
         image = self._image()
         if self._kept(regex, image) is None:

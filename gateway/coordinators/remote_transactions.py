@@ -1,6 +1,6 @@
-"""What a transaction needs of other brokers: markers in partitions that they lead, and their coordinators' word.
+"""A transaction's requests to other brokers: markers for partitions that they lead, and requests to coordinators.
 
-Markers for one broker go in one request: those that come while a request is under way go with the next one.
+Markers for one broker go in one request: those that come while a request is in flight go with the next one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 MARKERS_VERSION: Final = 2
 ADD_PARTITIONS_VERSION: Final = 5
 MARKERS_AT_ONCE: Final = 500
-"""How many partitions one request is about."""
+"""The maximum number of partitions in one request."""
 
-_Place = tuple[str, int]
-_Waiting = tuple[Marker, _Place, Completion[ErrorCode]]
+_TopicPartition = tuple[str, int]
+_Waiting = tuple[Marker, _TopicPartition, Completion[ErrorCode]]
 
 
 class RemoteMarkers:
@@ -42,19 +42,19 @@ class RemoteMarkers:
         self._nursery = nursery
         self._waiting: dict[int, list[_Waiting]] = {}
 
-    async def write(self, leader_id: int, marker: Marker, place: _Place) -> ErrorCode:
-        """The leader's answer about one partition. Raises PeerCallError."""
+    async def write(self, leader_id: int, marker: Marker, topic_partition: _TopicPartition) -> ErrorCode:
+        """The leader's result for one partition. Raises PeerCallError."""
         answered: Completion[ErrorCode] = Completion()
         waiting = self._waiting.get(leader_id)
         if waiting is None:
-            self._waiting[leader_id] = [(marker, place, answered)]
+            self._waiting[leader_id] = [(marker, topic_partition, answered)]
             self._nursery.start_soon(self._send_all, leader_id)
         else:
-            waiting.append((marker, place, answered))
+            waiting.append((marker, topic_partition, answered))
         return await answered.wait()
 
     async def _send_all(self, leader_id: int) -> None:
-        """Send until nothing waits for this leader."""
+        """Send until no marker waits for this leader."""
         while waiting := self._waiting[leader_id]:
             sent, self._waiting[leader_id] = waiting[:MARKERS_AT_ONCE], waiting[MARKERS_AT_ONCE:]
             try:
@@ -65,15 +65,17 @@ class RemoteMarkers:
                 for _, _, answered in sent:
                     answered.fail(error)
                 continue
-            for marker, place, answered in sent:
-                answered.settle(answers.get((marker.producer.producer_id, *place), ErrorCode.UNKNOWN_SERVER_ERROR))
+            for marker, topic_partition, answered in sent:
+                answered.settle(
+                    answers.get((marker.producer.producer_id, *topic_partition), ErrorCode.UNKNOWN_SERVER_ERROR)
+                )
         del self._waiting[leader_id]
 
 
 def _request(waiting: Sequence[_Waiting]) -> WriteTxnMarkersRequest:
-    places: dict[Marker, dict[str, list[int]]] = {}
+    by_marker: dict[Marker, dict[str, list[int]]] = {}
     for marker, (topic, index), _ in waiting:
-        places.setdefault(marker, {}).setdefault(topic, []).append(index)
+        by_marker.setdefault(marker, {}).setdefault(topic, []).append(index)
     markers = [
         WritableTxnMarker(
             producer_id=marker.producer.producer_id,
@@ -85,7 +87,7 @@ def _request(waiting: Sequence[_Waiting]) -> WriteTxnMarkersRequest:
             coordinator_epoch=marker.coordinator_epoch,
             transaction_version=marker.version,
         )
-        for marker, topics in places.items()
+        for marker, topics in by_marker.items()
     ]
     return WriteTxnMarkersRequest(markers=tuple(markers))
 
@@ -106,10 +108,10 @@ async def ask_coordinator(
     partitions: "Partitions",
     *,
     verify_only: bool,
-) -> Mapping[_Place, ErrorCode]:
+) -> Mapping[_TopicPartition, ErrorCode]:
     """Ask the coordinator on another broker to verify that the partitions are in the transaction, or to add them.
 
-    Raises CoordinatorUnavailable if there is no answer.
+    Raises CoordinatorUnavailable if there is no response.
     """
     from odradek.wire.messages.add_partitions_to_txn import (
         AddPartitionsToTxnRequest,

@@ -1,8 +1,8 @@
-"""The one runtime that every coordinator shard runs in; `coordinator/contract.py` describes the contract.
+"""The runtime of all coordinator shards; `coordinator/contract.py` describes the contract.
 
-An operation runs to its end on the Trio thread, so operations never interleave. Its records are replayed at once and
-appended to the shard's partition; the commit path puts all that was decided in the meantime into one transaction.
-Replies are released when the newest write that they may rest on is committed.
+An operation runs to completion on the Trio thread, so operations never interleave. Its records are replayed at once and
+appended to the shard's partition; the commit path writes all decisions made in the meantime in one transaction. A reply
+is sent when the newest write that it may depend on is committed.
 """
 
 import itertools
@@ -37,13 +37,13 @@ R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
 
 LOAD_CHUNK_BYTES = 1024 * 1024
-"""How much of the log is read at once for its replay."""
+"""The number of bytes of the log read at once for replay."""
 REPLAYED_AT_ONCE = 200
-"""How many records of a batch are replayed before other tasks get a turn; each batch ends one."""
+"""The number of records replayed before other tasks are scheduled, which also happens after each batch."""
 
 
 class ShardState(Enum):
-    """Whether a shard answers."""
+    """The state of a shard; only an active one answers."""
 
     NEW = "new"
     LOADING = "loading"
@@ -52,7 +52,7 @@ class ShardState(Enum):
 
 
 class SteadyClock:
-    """The shards' clock: the wall clock as it was at the start plus the steady time since.
+    """The shards' clock: the wall clock at the start plus the monotonic time since.
 
     Deadlines do not move when the wall clock is set, and timestamps are close to the wall clock's.
     """
@@ -62,20 +62,19 @@ class SteadyClock:
         self._anchor_ms = env.wall_ms() - env.monotonic_ms()
 
     def now_ms(self) -> int:
-        """Milliseconds, never going back."""
+        """Milliseconds that never go back."""
         return self._anchor_ms + self._env.monotonic_ms()
 
 
 class ShardRuntime(Generic[S]):
     """Runs one shard over one partition.
 
-    `make` builds a shard to replay the log into. `publish(shard)` is called after each operation that wrote records and
-    gives a function that is called once they are committed, before the replies are released. `discarded` says that the
-    shard was discarded after a failed append and not loaded since. Of an `empty` partition there is nothing to replay,
-    so that callers wait while it is opened for the first time instead of getting COORDINATOR_LOAD_IN_PROGRESS. A reply
-    whose write is not committed after the outcome's time-out, else after `write_timeout_ms`, is
-    COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself stands. `start` is the offset from which a new shard has to
-    replay.
+    `make` builds a shard into which the log is replayed. `publish(shard)` is called after each operation that wrote
+    records; the function that it returns is called once they are committed, before the replies are sent. `discarded` is
+    True if the shard was discarded after a failed append and not loaded since. An `empty` partition has nothing to
+    replay, so callers wait while it is first opened instead of getting COORDINATOR_LOAD_IN_PROGRESS. If a write is not
+    committed after the outcome's time-out, or else after `write_timeout_ms`, the reply is COORDINATOR_NOT_AVAILABLE, as
+    in Kafka; the write itself remains. `start` returns the offset from which a new shard must replay.
     """
 
     def __init__(
@@ -109,18 +108,18 @@ class ShardRuntime(Generic[S]):
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the shard is due to be called, on its clock; while its log takes no writes, not before it does."""
+        """The time at which the shard must be called, on its clock; not before its log accepts writes again."""
         due_ms = self.shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
         wait_ms = self.replica.write_wait_ms
         return due_ms if due_ms is None or not wait_ms else max(due_ms, self._clock.now_ms() + wait_ms)
 
     @property
     def next_offset(self) -> int:
-        """Where the next record goes in the log. Raises PartitionUnavailable."""
+        """The offset of the next record in the log. Raises PartitionUnavailable."""
         return self.replica.log.log_end_offset
 
     def change(self, change: Callable[[S], None]) -> None:
-        """Give the shard something that is no record, such as other settings."""
+        """Change the shard's state outside its records, such as its settings."""
         change(self.shard)
 
     async def load(self) -> None:
@@ -129,14 +128,14 @@ class ShardRuntime(Generic[S]):
         shard = self._make()
         try:
             await self._replay_log(shard)
-        except PartitionUnavailable as error:  # the replica has logged why
+        except PartitionUnavailable as error:  # the replica has logged the cause
             self.state = ShardState.NEW if error.is_offline else ShardState.STOPPED
             raise unavailable(error) from error
         except (ProtocolError, InvalidRecordBatch) as error:
             self.state = ShardState.NEW
             self._undecodable.failed(self.replica.key, "coordinator shard not loaded", error)
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-        except BaseException:  # cancelled, most likely: the next call begins anew
+        except BaseException:  # cancelled, most likely: the next call loads again
             self.state = ShardState.NEW
             raise
         self._activate(shard)
@@ -165,14 +164,14 @@ class ShardRuntime(Generic[S]):
             finally:
                 replica.give_back(lease)
             if next_offset <= offset:
-                break  # compaction left nothing further
+                break  # compaction removed the remaining records
             offset = next_offset
             await trio.lowlevel.checkpoint()
 
     async def call(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False) -> object:
         """Run `operation(shard, token, now_ms)` and wait for its reply.
 
-        Raises CoordinatorUnavailable. A caller that is cancelled has not undone its operation. `reads`: see `begin`.
+        Raises CoordinatorUnavailable. Cancelling the caller does not undo the operation. `reads`: see `begin`.
         """
         if self.state is not ShardState.ACTIVE:
             await self._ensure_active()
@@ -185,9 +184,9 @@ class ShardRuntime(Generic[S]):
             self.abandon(token)
 
     async def ask(self, question: Callable[[S, int], R]) -> R:
-        """What `question(shard, now_ms)` answers, once all that it may rest on is committed; it writes nothing.
+        """The result of `question(shard, now_ms)`, once all writes it may depend on are committed; it writes nothing.
 
-        It is also asked while the log takes no writes. Raises CoordinatorUnavailable.
+        It also works while the log refuses writes. Raises CoordinatorUnavailable.
         """
         if self.state is not ShardState.ACTIVE:
             await self._ensure_active()
@@ -199,7 +198,7 @@ class ShardRuntime(Generic[S]):
         return answer
 
     async def _await_release(self, answer: object) -> None:
-        """Wait until a reply may be released that rests on what was written up to now."""
+        """Wait until a reply that depends on the writes so far may be sent."""
         token, reply = self._expect_reply()
         self._reply_when_committed((Reply(token, answer),))
         try:
@@ -210,10 +209,10 @@ class ShardRuntime(Generic[S]):
     async def begin(
         self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False
     ) -> tuple[Token, Completion[object]]:
-        """Run `operation(shard, token, now_ms)` and give what its reply comes to; the caller must `abandon` the token.
+        """Run `operation(shard, token, now_ms)`; returns its reply's completion, and the token to `abandon` at the end.
 
-        Raises CoordinatorUnavailable, also while the log takes no writes after one has failed, unless the operation
-        only `reads`. The shard's state is then as before the operation.
+        Raises CoordinatorUnavailable, also while the log refuses writes after a failure, unless the operation only
+        `reads`. The shard's state is then as before the operation.
         """
         if self.state is not ShardState.ACTIVE:
             await self._ensure_active()
@@ -266,7 +265,7 @@ class ShardRuntime(Generic[S]):
             self._apply(lambda now_ms: operation(shard, now_ms))
 
     def on_time(self) -> bool:
-        """Let the shard do what is due; whether anything was."""
+        """Run the shard's due operations; True if any was due."""
         deadline_ms = self.deadline_ms
         is_due = deadline_ms is not None and deadline_ms <= self._clock.now_ms()
         if is_due:
@@ -274,7 +273,7 @@ class ShardRuntime(Generic[S]):
         return is_due
 
     def stop(self) -> None:
-        """Answer every waiting caller that this is no longer the coordinator."""
+        """Fail every pending reply with NOT_COORDINATOR."""
         self.state = ShardState.STOPPED
         self._fail_all(ErrorCode.NOT_COORDINATOR)
 
@@ -293,7 +292,7 @@ class ShardRuntime(Generic[S]):
         self._on_deadline(shard.next_deadline_ms())
 
     def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
-        """Replay and append what was decided; False when it is too large, and its callers are answered so.
+        """Replay and append a decision; False if it is too large, after failing its replies.
 
         Raises PartitionUnavailable.
         """
@@ -321,10 +320,10 @@ class ShardRuntime(Generic[S]):
             self._fail(reply.token, TooLargeError())
 
     async def end_transaction(self, marker: Marker) -> ErrorCode:
-        """Write the marker that ends a producer's transaction in this shard's log; committed when this returns.
+        """Write the marker that ends a producer's transaction in this shard's log; committed on return.
 
-        The marker is the transaction coordinator's decision and not the shard's, so that it passes no operation. The
-        answer is an error where the log refuses it (an epoch that has passed). Raises CoordinatorUnavailable.
+        The marker is the transaction coordinator's decision and not the shard's, so it needs no operation. Returns an
+        error if the log refuses it (an old epoch). Raises CoordinatorUnavailable.
         """
         await self._ensure_active()
         now_ms = self._clock.now_ms()
@@ -347,14 +346,14 @@ class ShardRuntime(Generic[S]):
     def _append(self, batch: bytes) -> None:
         result = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR, leader_epoch=self._leader_epoch)
         if isinstance(result, Rejected):
-            # The broker has led the partition anew since the shard was loaded, and others may have written meanwhile.
+            # The broker was elected leader again after the shard was loaded, and others may have written in between.
             assert result.error is ErrorCode.FENCED_LEADER_EPOCH, f"our own batch was refused: {result}"
             raise PartitionUnavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, self.replica.key)
         self.replica.committed(result.last_offset + 1).on_settled(partial(self._written, self.shard))
 
     def _reply_when_committed(self, replies: Sequence[Reply], timeout_ms: int | None = None) -> None:
         committed = self.replica.all_committed()
-        if committed.settled:  # most of all: a heartbeat waits for nothing
+        if committed.settled:  # the most frequent case: a heartbeat writes nothing
             self._release(replies)
             return
         self._when_committed(partial(self._release, replies))
@@ -367,7 +366,7 @@ class ShardRuntime(Generic[S]):
             self._fail(reply.token, CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _when_committed(self, action: Callable[[], None]) -> None:
-        """Do `action` when all that was written up to now is committed, at once if it is; never when that fails."""
+        """Call `action` when all writes so far are committed, at once if they are; never if they fail."""
 
         def settled(committed: Completion[None]) -> None:
             if committed.error is None:
@@ -395,7 +394,7 @@ class ShardRuntime(Generic[S]):
             self._discard(shard)
 
     def _discard(self, shard: S) -> None:
-        """The log does not hold what `shard` believes: forget it; the next call loads a new one by replay."""
+        """Discard a shard whose records are not in the log; the next call loads a new one by replay."""
         if shard is not self.shard or self.state is not ShardState.ACTIVE:
             return
         if self.replica.is_first_failure:
@@ -410,7 +409,7 @@ class ShardRuntime(Generic[S]):
 
 
 def _batches_of(outcome: Outcome, now_ms: int, max_bytes: int) -> list[bytes] | None:
-    """What is to be written; None when that cannot be."""
+    """The batches to write; None if the outcome is too large."""
     if outcome.batch is not None:
         return [outcome.batch] if len(outcome.batch) <= max_bytes else None
     return _batches(outcome.records, outcome.producer, now_ms, max_bytes, whole=bool(outcome.replies))
@@ -419,12 +418,12 @@ def _batches_of(outcome: Outcome, now_ms: int, max_bytes: int) -> list[bytes] | 
 def _batches(
     records: Sequence[ShardRecord], producer: Producer | None, now_ms: int, max_bytes: int, *, whole: bool
 ) -> list[bytes] | None:
-    """The records as one batch, or as several unless they must stay `whole`; None when that cannot be.
+    """The records as one batch, or as several unless they must stay `whole`; None if they do not fit.
 
-    As in Kafka, what has no reply (expiry, deleted topics) may be written in parts.
+    As in Kafka, records without a reply (expiry, deleted topics) may be written in parts.
     """
     if whole and sum([len(record.key) + len(record.value or b"") for record in records]) > max_bytes:
-        return None  # a request may list far more than fits: encoding it all would take long
+        return None  # a request may list far more than fits, and encoding all of it would take long
     batch = encode_batch(records, producer, now_ms)
     if len(batch) <= max_bytes:
         return [batch]
@@ -437,9 +436,9 @@ def _batches(
 
 
 def replayed(shard: Shard, chunk: memoryview, now_ms: int) -> Iterator[int]:
-    """Replay every record of the batches in `chunk`, `REPLAYED_AT_ONCE` at a time; gives the offset after the batch.
+    """Replay all records of the batches in `chunk`, `REPLAYED_AT_ONCE` at a time; yields the offset after the batch.
 
-    Raises InvalidRecordBatch for what is not what was written.
+    Raises InvalidRecordBatch for damaged batches.
     """
     for header in iter_headers(chunk):
         check_crc(chunk, header)

@@ -3,11 +3,11 @@
     EndTxn ─► shard decides ─► Prepare* committed ─► reply
                                      └─► a marker into every partition ─► all committed ─► Complete* ─► waiting requests
 
-A committed decision is always carried out: the marker for a partition whose disk fails is tried again until the
-partition serves or is deleted. After a crash the shard's load finds the decision, and the markers are written again.
+A committed decision is always carried out: if a partition's disk fails, its marker is retried until the partition is
+available or deleted. After a crash, loading the shard finds the decision, and the markers are written again.
 
 While markers are being written, Kafka answers requests for the id with CONCURRENT_TRANSACTIONS, and clients repeat them
-after a pause. Here such a request waits up to a second for the markers, which mostly saves the repetition.
+after a pause. Here such a request waits up to a second for the markers, which usually avoids the repetition.
 """
 
 import logging
@@ -25,7 +25,7 @@ from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEAT
 from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
-from odradek.gateway.coordinators.markers import MARKER_STANDS, Marker, append_marker, write_marker
+from odradek.gateway.coordinators.markers import MARKER_DONE, Marker, append_marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.runtime import ShardRuntime
 from odradek.gateway.env.completion import Completion, Gathered
@@ -54,13 +54,13 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 MARKER_WAIT_MS: Final = 1000
-"""How long a request waits for the markers of the previous transaction."""
+"""The maximum wait of a request for the markers of the previous transaction."""
 MARKED_AT_ONCE: Final = 100
-"""How many markers of one transaction are begun before others get a turn."""
+"""The number of markers of one transaction that are begun before other tasks are scheduled."""
 OPENED_AT_ONCE: Final = 4
-"""How many partitions are opened at the same time for markers: what has become of all of them is one turn's work."""
+"""The number of partitions opened concurrently for markers: all that are opened together continue in one turn."""
 MARKER_RETRY_MS: Final = 100
-"""How soon a marker is tried again that a partition could not take."""
+"""The pause before a failed marker is retried."""
 
 
 class TransactionCoordinator(Coordinator["TransactionShard"]):
@@ -93,7 +93,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._producer_ids = producer_ids
         self._brokers = brokers
         self._nursery = nursery
-        self._unmarked = Episodes(log, replicas.repeats)
+        self._failed_markers = Episodes(log, replicas.repeats)
         self._opening = trio.CapacityLimiter(OPENED_AT_ONCE)
         self._finishing: dict[str, trio.Event] = {}
         """Set when the markers of a transactional id are written."""
@@ -110,7 +110,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     # Producers
 
     async def init_producer_id(self, request: "InitProducerIdRequest") -> "InitProducerIdResponse":
-        """Give a transactional id's producer its producer id and epoch. Raises CoordinatorUnavailable."""
+        """Return the producer id and epoch for a transactional id. Raises CoordinatorUnavailable."""
         assert request.transactional_id is not None
         ask = partial(self._init_producer_id, request.transactional_id, request)
         return await self._retry_after_markers(request.transactional_id, ask, lambda response: response.error_code)
@@ -155,9 +155,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def end_transaction(self, producer: "ProducerIdentity", *, committed: bool, version: int) -> "Ended":
         """Commit or abort a transaction. On return the decision is durable; markers are written later.
 
-        Raises CoordinatorUnavailable.
-
-        `version` is the `transaction.version` that the producer follows.
+        `version` is the `transaction.version` that the producer follows. Raises CoordinatorUnavailable.
         """
         ask = partial(self._end_transaction, producer, committed, version)
         return await self._retry_after_markers(producer.transactional_id, ask, lambda ended: ended.error)
@@ -180,7 +178,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def look_up(
         self, producer: "ProducerIdentity", partitions: "Partitions"
     ) -> Mapping[tuple[str, int], ErrorCode]:
-        """Whether the producer may write in its transaction, for each (topic, partition).
+        """Verify that the producer may write in its transaction; the error code for each (topic, partition).
 
         Raises CoordinatorUnavailable.
         """
@@ -197,7 +195,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def verify(
         self, producer: "ProducerIdentity", partitions: "Partitions"
     ) -> Mapping[tuple[str, int], ErrorCode]:
-        """As `look_up`, with the errors of Produce: a stale epoch is INVALID_PRODUCER_EPOCH.
+        """Like `look_up`, with the errors of Produce: a stale epoch is INVALID_PRODUCER_EPOCH.
 
         The coordinator may be on another broker.
         """
@@ -206,10 +204,13 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             answers = await self.look_up(producer, partitions)
         else:
             answers = await self._ask(leader_id, producer, partitions, verify_only=True)
-        return {place: _to_producer(error) for place, error in answers.items()}
+        return {topic_partition: _to_producer(error) for topic_partition, error in answers.items()}
 
     def _elsewhere(self, transactional_id: str) -> int | None:
-        """The broker that coordinates the id, None where it is this one. Raises CoordinatorUnavailable for none."""
+        """The broker that coordinates the id, or None if it is this one.
+
+        Raises CoordinatorUnavailable if there is none.
+        """
         leader_id = self._brokers.leader_of(self.topic, self.partition(transactional_id))
         if leader_id in (None, NO_LEADER):
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -218,7 +219,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def _ask(
         self, leader_id: int, producer: "ProducerIdentity", partitions: "Partitions", *, verify_only: bool
     ) -> Mapping[tuple[str, int], ErrorCode]:
-        """As `ask_coordinator`, which is imported with the first such call: a broker that is alone has none."""
+        """Call `ask_coordinator`, which is imported at first use: a broker that is alone does not need it."""
         from odradek.gateway.coordinators.remote_transactions import ask_coordinator
 
         return await ask_coordinator(self._brokers, leader_id, producer, partitions, verify_only=verify_only)
@@ -226,20 +227,20 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def add_for_write(
         self, producer: "ProducerIdentity", partitions: "Partitions"
     ) -> Mapping[tuple[str, int], ErrorCode]:
-        """Add partitions to the transaction because the producer writes there (KIP-890); answers as `verify` does.
+        """Add partitions to the transaction because the producer writes there (KIP-890); results as those of `verify`.
 
         Unlike `add_partitions` it does not wait for the markers of the previous transaction: they would delete the
-        guard of this verification, and the batch would be refused for good instead of tried again.
+        guard of this verification, and the batch would be refused permanently instead of retried.
         """
         leader_id = self._elsewhere(producer.transactional_id)
         if leader_id is not None:
             answers = await self._ask(leader_id, producer, partitions, verify_only=False)
-            return {place: _to_producer(error) for place, error in answers.items()}
+            return {topic_partition: _to_producer(error) for topic_partition, error in answers.items()}
         error = _to_producer(await self.add_at_once(producer, partitions))
         return {(topic, index): error for topic, indexes in partitions.items() for index in indexes}
 
     async def add_at_once(self, producer: "ProducerIdentity", partitions: "Partitions") -> ErrorCode:
-        """Add partitions as a broker asks it, without waiting for the markers of the previous transaction.
+        """Add partitions for another broker's request, without waiting for the markers of the previous transaction.
 
         CONCURRENT_TRANSACTIONS while they are being written. Raises CoordinatorUnavailable.
         """
@@ -254,7 +255,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def _retry_after_markers(
         self, transactional_id: str, ask: Callable[[], Awaitable[R]], error_of: Callable[[R], int]
     ) -> R:
-        """Repeat `ask` while it answers CONCURRENT_TRANSACTIONS, after each set of markers, up to MARKER_WAIT_MS."""
+        """Repeat `ask` while it returns CONCURRENT_TRANSACTIONS, after each set of markers, up to MARKER_WAIT_MS."""
         deadline_ms = self._env.monotonic_ms() + MARKER_WAIT_MS
         while True:
             reply = await ask()
@@ -269,7 +270,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
     @cached_property
     def _remote_markers(self) -> "RemoteMarkers":
-        """The writer of markers at other brokers, imported for the first one."""
+        """The writer of markers to other brokers, imported at first use."""
         from odradek.gateway.coordinators.remote_transactions import RemoteMarkers
 
         return RemoteMarkers(self._brokers, self._nursery)
@@ -278,7 +279,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return partial(self._begin_finishing, shard.take_unfinished())
 
     def _begin_finishing(self, decided: "Sequence[Transaction]") -> None:
-        """The decisions are on disk: carry them out."""
+        """Carry out decisions that are on disk."""
         for transaction in decided:
             self._finishing.setdefault(transaction.transactional_id, trio.Event())
             self._nursery.start_soon(self._finish, transaction)
@@ -291,9 +292,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             epoch = self.runtime(self.partition(transactional_id)).replica.log.leader_epoch
             committed = decided.state is TransactionState.PREPARE_COMMIT
             marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
-            places = [(topic, index) for topic, each in decided.partitions.items() for index in sorted(each)]
-            await self._mark_all(marker, places)
-            # Also tried while the log refuses writes: after a failed write the shard is reloaded and decides anew.
+            partitions = [(topic, index) for topic, each in decided.partitions.items() for index in sorted(each)]
+            await self._mark_all(marker, partitions)
+            # Also tried while the log refuses writes: after a failed write the shard is reloaded and decides again.
             await self.call(
                 transactional_id,
                 lambda shard, token, now_ms: shard.complete(decided, token, now_ms),
@@ -301,36 +302,36 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 reads=True,
             )
         except (CoordinatorUnavailable, PartitionUnavailable) as error:
-            # The shard will be loaded again, and with it the decision; or the broker stops.
+            # The shard will be reloaded with the decision; or the broker stops.
             log.info("transaction not completed yet transactional_id=%s cause=%s", transactional_id, error)
         finally:
             finished = self._finishing.pop(transactional_id, None)
             if finished is not None:
                 finished.set()
 
-    async def _mark_all(self, marker: Marker, places: Sequence[tuple[str, int]]) -> None:
+    async def _mark_all(self, marker: Marker, partitions: Sequence[tuple[str, int]]) -> None:
         """Write the marker into partitions; return when it is committed in each that still exists.
 
-        A task for each partition costs more than the marker, so only those get one that need to wait for something
+        A task for each partition costs more than the marker. So a task is started only for a partition that must wait
         before the marker is appended, or whose write fails.
         """
         begun: dict[tuple[str, int], Completion[None]] = {}
         async with trio.open_nursery() as nursery:
-            for number, place in enumerate(places, 1):
-                write = self._append_here(marker, *place)
+            for number, topic_partition in enumerate(partitions, 1):
+                write = self._append_here(marker, *topic_partition)
                 if write is None:
-                    nursery.start_soon(self._mark, marker, *place)
+                    nursery.start_soon(self._mark, marker, *topic_partition)
                 else:
-                    begun[place] = write
+                    begun[topic_partition] = write
                 if not number % MARKED_AT_ONCE:
                     await trio.lowlevel.checkpoint()
             await Gathered(begun.values(), _nothing).wait()
-            for place, write in begun.items():
+            for topic_partition, write in begun.items():
                 if write.error is not None:
-                    nursery.start_soon(self._mark, marker, *place)
+                    nursery.start_soon(self._mark, marker, *topic_partition)
 
     def _append_here(self, marker: Marker, topic: str, index: int) -> Completion[None] | None:
-        """Queue the marker in an open local log that is not of the offsets topic; None if that is not possible."""
+        """Queue the marker in an open local log, except of the offsets topic; None if that is not possible."""
         replica = self._replicas.get(topic, index)
         if replica is None or replica.state is not ReplicaState.OPEN or topic == CONSUMER_OFFSETS:
             return None
@@ -350,35 +351,34 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             try:
                 error = await self._write(leader_id, marker, topic, index)
             except (CoordinatorUnavailable, PartitionUnavailable, PeerCallError, StoreError) as cause:
-                self._unmarked.failed(key, "marker not written, tried again", cause)
+                self._failed_markers.failed(key, "marker not written, tried again", cause)
                 await trio.sleep(MARKER_RETRY_MS / 1000)
                 continue
-            self._unmarked.succeeded(key, "markers are written")
+            self._failed_markers.succeeded(key, "markers are written")
             if error:
                 self._note_refused(key, error)
             return
 
     def _note_refused(self, key: PartitionKey, error: ErrorCode) -> None:
-        """The partition has seen a later epoch of the producer: nothing of this transaction is open there."""
+        """Log that the partition has a later epoch of the producer: nothing of this transaction is open there."""
         message = "marker refused partition=%s error=%s"
         self._replicas.repeats.note((message, key), log, logging.WARNING, message, key, error.name)
 
     async def _write(self, leader_id: int, marker: Marker, topic: str, index: int) -> ErrorCode:
-        """Write a marker at the partition's leader. Raises an error if it is to be tried again."""
+        """Write a marker at the partition's leader. Raises an error if it must be retried."""
         if leader_id == self._brokers.node_id:
             return await self.write_marker(self._replicas.find(topic, index), marker)
         if leader_id == NO_LEADER:
             raise PartitionUnavailable(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{index}")
         error = await self._remote_markers.write(leader_id, marker, (topic, index))
-        if error not in MARKER_STANDS:
+        if error not in MARKER_DONE:
             raise PartitionUnavailable(error, f"{topic}-{index}")
         return error
 
     async def write_marker(self, replica: Replica, marker: Marker) -> ErrorCode:
-        """Write a marker into one partition; in a partition of offsets that makes them count, or not (KAFKA-17507).
+        """Write a marker into one partition; in the offsets topic, also commit or drop the offsets (KAFKA-17507).
 
-        The answer is an error where the log refuses it. Raises CoordinatorUnavailable, PartitionUnavailable,
-        StoreError.
+        Returns an error if the log refuses it. Raises CoordinatorUnavailable, PartitionUnavailable, StoreError.
         """
         if replica.key.topic == CONSUMER_OFFSETS:
             return await self._groups.end_transaction(replica.key.index, marker)
@@ -389,14 +389,17 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
 
 def _transaction_shard(config: TransactionConfig, metadata: MetadataPublisher) -> "TransactionShard":
-    """A new shard. What decides about transactions is imported here and on, for a broker without them starts faster."""
+    """A new shard.
+
+    Imports the transactions' decision code here, so that a broker without transactions starts faster.
+    """
     from odradek.coordinator.transactions.shard import TransactionShard
 
     return TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN))
 
 
 def _nothing() -> None:
-    """The value of the gathered writes: None."""
+    """Returns None, the value of the gathered writes."""
 
 
 def _itself(error: ErrorCode) -> int:

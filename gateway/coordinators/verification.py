@@ -1,4 +1,4 @@
-"""Asks the transaction coordinator whether partitions are in a producer's transaction (KIP-890)."""
+"""Verifies with the transaction coordinator that partitions are in a producer's transaction (KIP-890)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,10 +19,10 @@ async def verified(
     *,
     adds_partition: bool,
 ) -> Mapping[K, VerificationGuard | ErrorCode]:
-    """For each partition that had to be asked about, the guard to append with, or the error that refuses the batch.
+    """The guard to append with, or the error that refuses the batch, for each partition that had to be verified.
 
-    `find` gives the replica of a partition, and `ask` the coordinator's answers; it is not called when no question is
-    due. A partition that does not serve is passed over, and refuses the batch itself. Raises what `ask` raises.
+    `find` returns the replica of a partition, and `ask` the coordinator's results; it is called only if something must
+    be verified. An unavailable partition is skipped; appending to it then fails. Raises what `ask` raises.
     """
     question = TransactionGuard(batches, adds_partition=adds_partition)
     while True:

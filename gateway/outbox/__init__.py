@@ -1,7 +1,7 @@
-"""The outbox of the broker's store becomes records of its topics.
+"""Moves records from the outbox of the broker's store to its topics.
 
-`relay.py` takes what transactions of the store's database have appended, in the order of their commits, and appends it
-to the partitions' logs; each write takes its entries out of the outbox in the same transaction of the database.
-`topics.py` keeps the database's list of topics, which appending checks, in step with the metadata. A store without an
-outbox has neither.
+`relay.py` reads the records that transactions of the store's database have appended, in the order of their commits, and
+appends them to the partitions' logs; each write removes its entries from the outbox in the same database transaction.
+`topics.py` keeps the database's list of topics, which appending checks, consistent with the metadata. For a store
+without an outbox, neither is used.
 """

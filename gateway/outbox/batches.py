@@ -1,4 +1,4 @@
-"""What is pending becomes record batches: by partition, in order, none larger than its topic allows."""
+"""Makes record batches of pending records: by partition, in order, none larger than its topic allows."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,20 +8,20 @@ from odradek.wire.records.batch import HEADER_BYTES
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
 _RECORD_OVERHEAD_BYTES: Final = 40
-"""At most what a record has besides its contents: lengths, attributes, deltas."""
+"""Upper bound of a record's bytes besides its contents: lengths, attributes, deltas."""
 _HEADER_OVERHEAD_BYTES: Final = 10
 
 
 def by_place(records: Iterable[OutboxRecord]) -> dict[TopicPartition, list[OutboxRecord]]:
     """The records of each partition, in their order."""
-    places: dict[TopicPartition, list[OutboxRecord]] = {}
+    by_partition: dict[TopicPartition, list[OutboxRecord]] = {}
     for record in records:
-        places.setdefault(record.place, []).append(record)
-    return places
+        by_partition.setdefault(record.place, []).append(record)
+    return by_partition
 
 
 def in_batches(records: Sequence[OutboxRecord], max_bytes: int) -> list[list[OutboxRecord]]:
-    """The records divided so that each part but one of a single record makes a batch of `max_bytes` at most."""
+    """Divide the records so that each part makes a batch of at most `max_bytes`, unless it has a single record."""
     parts: list[list[OutboxRecord]] = []
     left = 0
     for record in records:
@@ -35,14 +35,14 @@ def in_batches(records: Sequence[OutboxRecord], max_bytes: int) -> list[list[Out
 
 
 def encoded(records: Iterable[OutboxRecord]) -> memoryview:
-    """One batch of the records, as a producer without an id would send it."""
+    """One batch of the records, like that of a producer without an id."""
     return memoryview(
         build_batch([SimpleRecord(each.key, each.value, each.timestamp_ms, each.headers) for each in records])
     )
 
 
 def _size_bytes(record: OutboxRecord) -> int:
-    """The most that the record takes in a batch."""
+    """Upper bound of the record's bytes in a batch."""
     contents = len(record.key or b"") + len(record.value or b"")
     headers = sum([len(name.encode()) + len(value or b"") + _HEADER_OVERHEAD_BYTES for name, value in record.headers])
     return contents + headers + _RECORD_OVERHEAD_BYTES

@@ -1,15 +1,14 @@
-"""Takes what is pending in the store's outbox, and appends it to the partitions' logs.
+"""Reads pending records from the store's outbox, and appends them to the partitions' logs.
 
     wait for a notification, or poll ─► read what is next ─► a batch a partition, appended ─► all committed ─► read …
 
-A batch and the removal of its entries are one transaction of the store, so that each record is written once, whatever
-ends in between. Nothing is read while commits are under way: an entry that is still there was not written. After a
-commit of which it is not known whether it took place, the log is opened again, and what the outbox still has then was
-not written; should that commit take place after all, the next one finds its entries gone, and fails.
+A batch and the removal of its entries are one transaction of the store, so each record is written exactly once,
+whatever fails in between. No entries are read while commits are in flight: an entry that is still there was not
+written. If it is unknown whether a commit took place, the log is reopened, and the entries that are then still in the
+outbox were not written; should that commit still take place, the next one finds its entries gone, and fails.
 
-What the topic does not take by its settings now, or whose topic was deleted, becomes a dead letter; to find the records
-that are to blame, those of a refused batch are tried one by one. A partition whose log fails is held back, and the
-others go on.
+Records that the topic's current settings do not allow, or whose topic was deleted, become dead letters; to find them,
+the records of a refused batch are tried one by one. A partition whose log fails is held back, and the others continue.
 """
 
 import logging
@@ -42,11 +41,11 @@ log = logging.getLogger(__name__)
 
 MAX_RECORDS: Final = 2000
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""How many bytes of records are read, and in flight, at a time."""
+"""The maximum number of bytes of records read, and in flight, at once."""
 ENCODED_AT_ONCE: Final = 20
-"""So many records are encoded in less time than a thread takes to begin."""
+"""Encoding this number of records takes less time than starting a thread."""
 HELD_MS: Final = 100
-"""How long a partition that could not be written to is held back; its log has pauses of its own (`recovery.py`)."""
+"""The time for which a partition is held back after a failed write; its log has its own pauses (`recovery.py`)."""
 OF_THE_RECORD: Final = frozenset(
     {
         ErrorCode.INVALID_RECORD,
@@ -55,7 +54,7 @@ OF_THE_RECORD: Final = frozenset(
         ErrorCode.RECORD_LIST_TOO_LARGE,
     }
 )
-"""The refusals that the same record meets again."""
+"""Refusals that would recur for the same record."""
 OF_DELETED_TOPICS: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -75,12 +74,12 @@ class _Part:
 
     @property
     def entries(self) -> list[OutboxEntry]:
-        """What the batch takes."""
+        """The outbox entries that the batch removes."""
         return [record.entry for record in self.records]
 
 
 class OutboxRelay:
-    """Relays from the store's outbox for as long as `run` runs."""
+    """Relays records from the store's outbox while `run` runs."""
 
     def __init__(
         self,
@@ -117,9 +116,9 @@ class OutboxRelay:
                 await self._env.run_blocking(self._outbox.stop)
 
     async def _relay(self) -> bool:
-        """Relay what is next; whether there was anything."""
+        """Relay the next records; False if there were none."""
         now_ms = self._env.monotonic_ms()
-        self._held = {place: until_ms for place, until_ms in self._held.items() if until_ms > now_ms}
+        self._held = {partition: until_ms for partition, until_ms in self._held.items() if until_ms > now_ms}
         await self._replicas.backlog.room()
         try:
             found = await self._env.run_blocking(
@@ -132,46 +131,49 @@ class OutboxRelay:
         return bool(found)
 
     async def _write(self, found: Sequence[OutboxRecord]) -> None:
-        """Write what was found, each partition by itself. Raises StoreError where dead letters cannot be written."""
+        """Write the records, separately for each partition. Raises StoreError if dead letters cannot be written."""
         commits: dict[TopicPartition, Completion[None]] = {}
         refused: list[tuple[OutboxRecord, str]] = []
-        for place, records in by_place(found).items():
+        for partition, records in by_place(found).items():
             try:
-                refused += await self._append(place, records, commits)
+                refused += await self._append(partition, records, commits)
             except PartitionUnavailable as error:
                 if error.error in OF_DELETED_TOPICS:
                     refused += [(record, "the topic was deleted") for record in records]
                 else:
-                    self._hold(place, error)
-        for place, commit in commits.items():
+                    self._hold(partition, error)
+        for partition, commit in commits.items():
             try:
                 await commit.wait()
             except (StoreError, PartitionUnavailable) as error:
-                self._hold(place, error)
+                self._hold(partition, error)
         await self._move_to_dead_letters([each for each in refused if each[0].place not in self._held])
 
     async def _append(
-        self, place: TopicPartition, records: Sequence[OutboxRecord], commits: dict[TopicPartition, Completion[None]]
+        self,
+        partition: TopicPartition,
+        records: Sequence[OutboxRecord],
+        commits: dict[TopicPartition, Completion[None]],
     ) -> list[tuple[OutboxRecord, str]]:
-        """Append one partition's records; what of them is refused, and why. Raises PartitionUnavailable."""
-        topic_id, index = place
+        """Append one partition's records; returns the refused ones with reasons. Raises PartitionUnavailable."""
+        topic_id, index = partition
         replica = await self._replicas.leader(self._metadata.topic_name(topic_id), index, topic_id)
-        one_by_one = place in self._one_by_one
+        one_by_one = partition in self._one_by_one
         parts = [[record] for record in records] if one_by_one else in_batches(records, replica.max_batch_bytes)
         batches = [_Part(part, *await self._encoded(replica, part)) for part in parts]
-        self._one_by_one.discard(place)
+        self._one_by_one.discard(partition)
         refused: list[tuple[OutboxRecord, str]] = []
-        for part in batches:  # without a turn of another task: were a commit to fail in between, order would be lost
+        for part in batches:  # without a checkpoint: if a commit failed in between, the order would be lost
             result = replica.append(
                 part.batch, AppendOrigin.CLIENT, judged=part.judged, all_in_sync=True, taken=part.entries
             )
             if not isinstance(result, Rejected):
-                commits[place] = replica.committed(result.last_offset + 1)
+                commits[partition] = replica.committed(result.last_offset + 1)
             elif result.error not in OF_THE_RECORD:
-                self._hold(place, result)
+                self._hold(partition, result)
                 break
             elif len(part.records) > 1:
-                self._one_by_one.add(place)
+                self._one_by_one.add(partition)
                 break
             else:
                 refused.append((part.records[0], f"{result.error.name}: {result.message}"))
@@ -200,9 +202,11 @@ class OutboxRelay:
                 reason,
             )
 
-    def _hold(self, place: TopicPartition, cause: object) -> None:
-        self._held[place] = self._env.monotonic_ms() + HELD_MS
-        self._note(f"cannot relay the outbox to partition {place[1]} of topic {place[0]}, it is tried again", cause)
+    def _hold(self, partition: TopicPartition, cause: object) -> None:
+        self._held[partition] = self._env.monotonic_ms() + HELD_MS
+        self._note(
+            f"cannot relay the outbox to partition {partition[1]} of topic {partition[0]}, it is tried again", cause
+        )
 
     def _note(self, message: str, cause: object) -> None:
         self._repeats.note(("outbox", message), log, logging.WARNING, "%s cause=%s", message, cause)

@@ -1,8 +1,8 @@
-"""The topics that may be appended to in the database, kept in step with the published metadata.
+"""Publishes the topics to which the database may append, updated with the published metadata.
 
 A change of metadata is answered when the database has it, too (`written`), so that a client can append to a topic as
-soon as its creation is answered. Until the database knows of a topic's deletion, records may still be appended to it;
-they become dead letters.
+soon as its creation is answered. Until the database has a topic's deletion, records may still be appended to it; they
+become dead letters.
 """
 
 import logging
@@ -26,14 +26,14 @@ from odradek.storage_backends.outbox import Outbox, OutboxTopic
 log = logging.getLogger(__name__)
 
 WAIT_S: Final = 5.0
-"""How long the answer to a change of metadata waits for the database."""
+"""The maximum wait of the response to a change of metadata for the database, in seconds."""
 RETRY_S: Final = 0.5
 AT_ONCE: Final = 1000
-"""How many topics are described in one turn of the event loop, and written in one transaction."""
+"""The number of topics described in one turn of the event loop, and written in one transaction."""
 
 
 class OutboxTopics:
-    """Publishes topics to an outbox; `log_config(image, topic)` gives a topic's settings."""
+    """Publishes topics to an outbox; `log_config(image, topic)` returns a topic's settings."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class OutboxTopics:
         self._stale: dict[str, None] = {}
         self._are_known = False
         self._changed = Signal()
-        self._changed.wake()  # the database may know of others
+        self._changed.wake()  # the database may have other topics
         self._is_behind = True
         self._written = Condition()
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take note of topics and settings that changed."""
+        """Note changed topics and settings."""
         self._image = image
         if delta.changed_configs(ResourceType.BROKER):
             self._are_known = False
@@ -65,13 +65,13 @@ class OutboxTopics:
             self._changed.wake()
 
     async def written(self) -> None:
-        """Wait until the database has all topics that are published now, but at most WAIT_S."""
+        """Wait until the database has all topics that are now published, but at most WAIT_S."""
         with trio.move_on_after(WAIT_S):
             while self._is_behind:
                 await self._written.wait()
 
     async def run(self) -> None:
-        """Write changes until cancelled; a failed write is tried again."""
+        """Write changes until cancelled; a failed write is retried."""
         while True:
             await self._changed.wait()
             try:
@@ -98,7 +98,7 @@ class OutboxTopics:
             raise
 
     async def _all_stale(self) -> dict[str, None]:
-        """The topics of which the database knows otherwise."""
+        """The topics whose description in the database differs."""
         known = await self._env.run_blocking(self._outbox.topics)
         stale: dict[str, None] = {}
         for names in batched(list({**known, **self._image.topics_by_name}), AT_ONCE):
@@ -114,7 +114,7 @@ class OutboxTopics:
             await self._env.run_blocking(partial(self._outbox.publish, changed, gone))
 
     def _described(self, name: str) -> OutboxTopic | None:
-        """What appending has to know of the topic; None where there is none that clients may write to."""
+        """The topic's data for appending; None if there is no such topic that clients may write to."""
         topic = self._image.topic(name)
         if topic is None or not topic.partitions or name in INTERNAL_TOPICS:
             return None

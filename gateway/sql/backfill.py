@@ -1,4 +1,4 @@
-"""Rows for the records that a topic had before `odradek.sql.columns=true`."""
+"""Adds rows for the records that a topic had before `odradek.sql.columns=true`."""
 
 from odradek.gateway.beside.catalog import Catalog
 from odradek.gateway.beside.committed import last_stable_offset
@@ -9,7 +9,7 @@ SETTING = "odradek.sql.columns"
 
 
 def backfill(logs: LogsBeside, rows: Backfill, topic: str) -> int:
-    """Fill in all that is missing of a topic; return the number of records. Raises SqlError, StoreError."""
+    """Add all missing rows of a topic; return the number of records. Raises SqlError, StoreError."""
     catalog = Catalog(logs)
     topics = catalog.topics()
     if topic not in topics:
@@ -23,7 +23,7 @@ def backfill(logs: LogsBeside, rows: Backfill, topic: str) -> int:
             with logs.look(key) as view:
                 stable_offset, aborted = last_stable_offset(view), view.aborted
         except LogGoneError:
-            continue  # never used
+            continue  # the partition was never used
         while (count := rows.fill(key, stable_offset, aborted)) is not None:
             filled += count
     return filled

@@ -1,6 +1,6 @@
-"""What a statement demands of partition, offset and timestamp: as SQLite names it, and as it narrows what is read.
+"""A statement's conditions on partition, offset and timestamp: from SQLite's form to bounds of what is read.
 
-SQLite checks each row once more, so that a bound may let too much through, and never too little.
+SQLite checks each row again, so a bound may admit too many rows, but never too few.
 """
 
 import math
@@ -30,12 +30,12 @@ class Bounds:
     upper: tuple[int, int, int] = (_MAX, _MAX, _MAX)
 
     def has_partition(self, index: int) -> bool:
-        """Whether the partition may have rows."""
+        """True if the partition may have rows."""
         return self.lower[PARTITION] <= index <= self.upper[PARTITION]
 
     @property
     def wanted(self) -> Wanted:
-        """What to read of each partition."""
+        """The range to read from each partition."""
         return Wanted(
             max(self.lower[OFFSET], 0),
             min(self.upper[OFFSET], _MAX - 1) + 1,
@@ -45,25 +45,25 @@ class Bounds:
 
 
 def is_used(column: int, operator: int) -> bool:
-    """Whether a condition narrows what is read."""
+    """True if a condition narrows the range to read."""
     return PARTITION <= column <= TIMESTAMP and operator in _LOWER | _UPPER
 
 
 def encode(conditions: Sequence[tuple[int, int]]) -> str:
-    """Columns and operators as the text that SQLite hands back with their values."""
+    """Columns and operators as text, which SQLite returns with the conditions' values."""
     return ",".join(f"{column}:{operator}" for column, operator in conditions)
 
 
 def decode(conditions: str, values: Sequence[object]) -> Bounds | None:
-    """The bounds that `conditions` are with these values; None where no row can meet them.
+    """The bounds from `conditions` and their values; None if no row can match.
 
-    A value that is no number bounds nothing.
+    A value that is not a number is ignored.
     """
     lower, upper = list(Bounds().lower), list(Bounds().upper)
     for condition, value in zip(conditions.split(",") if conditions else (), values, strict=True):
         column, operator = map(int, condition.split(":"))
         if value is None:
-            return None  # nothing is equal to, less or greater than NULL
+            return None  # no comparison with NULL is true
         if not isinstance(value, int | float) or not math.isfinite(value):
             continue
         if operator in _LOWER:

@@ -1,4 +1,4 @@
-"""The functions for bytes that statements may use; in PostgreSQL those of the same names are made by the store."""
+"""The SQL functions on bytes for statements; in PostgreSQL the store creates functions of the same names."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ SqlValue: TypeAlias = int | float | str | bytes | None
 
 
 def as_text(value: SqlValue) -> SqlValue:
-    """Bytes as text; NULL where they are not UTF-8."""
+    """Bytes as text; NULL if they are not UTF-8."""
     if not isinstance(value, bytes):
         return value
     try:
@@ -19,7 +19,7 @@ def as_text(value: SqlValue) -> SqlValue:
 
 
 def as_json(value: SqlValue) -> SqlValue:
-    """The text of bytes where that is JSON, for `->>` and json_each; else NULL."""
+    """Bytes as text if it is valid JSON, for `->>` and json_each; else NULL."""
     text = as_text(value)
     if not isinstance(text, str):
         return None
@@ -31,7 +31,7 @@ def as_json(value: SqlValue) -> SqlValue:
 
 
 def as_time(timestamp_ms: SqlValue) -> SqlValue:
-    """A timestamp as `2013-01-01 12:00:00.000`, in UTC; NULL for what no calendar has."""
+    """A timestamp as `2013-01-01 12:00:00.000`, in UTC; NULL if it is outside the calendar."""
     if not isinstance(timestamp_ms, int):
         return None
     try:
@@ -41,7 +41,7 @@ def as_time(timestamp_ms: SqlValue) -> SqlValue:
 
 
 def _refuse(constant: str) -> object:
-    raise ValueError(constant)  # Python reads NaN and Infinity, which are no JSON
+    raise ValueError(constant)  # Python reads NaN and Infinity, which are not JSON
 
 
 FUNCTIONS: Final[Mapping[str, Callable[[SqlValue], SqlValue]]] = {
@@ -49,4 +49,4 @@ FUNCTIONS: Final[Mapping[str, Callable[[SqlValue], SqlValue]]] = {
     "as_json": as_json,
     "as_time": as_time,
 }
-"""By the names that statements have for them; each takes one argument."""
+"""The functions by their names in statements; each takes one argument."""

@@ -13,7 +13,7 @@ _HINT: Final = (
     "--backfill TOPIC`"
 )
 
-# Not the first of the search path: to a user who is called odradek that is the schema of the outbox's functions.
+# Not the first schema of the search path: for a database user called odradek that is the outbox's schema.
 _SCHEMA: Final = (
     "SELECT coalesce((SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
     "WHERE pg_class.oid = to_regclass('odradek_schema')), current_schema())"
@@ -21,7 +21,7 @@ _SCHEMA: Final = (
 
 
 class PostgresSession:
-    """A `SqlSession` of a database's own, in a transaction that reads only."""
+    """A `SqlSession` with its own database connection, in a read-only transaction."""
 
     def __init__(self, url: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a statement gives: names of columns and rows, which are read as they are asked for."""
+"""A statement's result: the names of columns, and rows, which are read on demand."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol, Self
@@ -7,19 +7,19 @@ from odradek.wire.values import immutable
 
 
 class SqlError(Exception):
-    """The statement cannot be run; the message says why and what to do."""
+    """The statement cannot be run; the message has the reason and advice."""
 
 
 @immutable
 class Result:
-    """The rows of one statement. None of them is kept."""
+    """The rows of one statement, which are not buffered."""
 
     columns: Sequence[str]
     rows: Iterator[Sequence[object]]
 
 
 class SqlSession(Protocol):
-    """A connection that knows the topics of one store. To be used as a context, which closes it."""
+    """A connection to the topics of one store. Use it as a context manager, which closes it."""
 
     def run(self, statement: str) -> Result:
         """Run one statement. Raises SqlError, StoreError, also from the result's rows."""

@@ -1,4 +1,4 @@
-"""SQL over topics of data directories and SQLite stores, in a SQLite database in memory."""
+"""SQL over topics of data directories and SQLite stores, in an in-memory SQLite database."""
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,12 +12,12 @@ from odradek.gateway.sql.tables import MODULE, TopicModule, tables_for
 from odradek.storage_backends.beside import LogsBeside
 
 apsw: Final[Any] = import_module("apsw")
-"""Its types name a buffer type that Python 3.11 does not have."""
+"""Imported untyped, since its types use a buffer type that Python 3.11 does not have."""
 
 
 @contextmanager
 def _explained(topics: Collection[str]) -> Generator[None]:
-    """Raise SqlError for what SQLite finds wrong; our own errors come through it as they are."""
+    """Convert SQLite's errors to SqlError; our own errors pass through it unchanged."""
     try:
         yield
     except apsw.Error as error:

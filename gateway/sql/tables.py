@@ -1,4 +1,4 @@
-"""Topics as virtual tables of SQLite: rows are decoded batch by batch, as a statement asks for them."""
+"""Topics as virtual tables of SQLite: rows are decoded batch by batch, as a statement needs them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -16,7 +16,7 @@ _SCHEMA: Final = (
     '"headers" TEXT)'
 )
 _ORDERED: Final = ([(PARTITION, False)], [(PARTITION, False), (OFFSET, False)])
-"""The orders in which rows come anyway."""
+"""The orders in which rows are produced anyway."""
 _PARTITION_SHIFT: Final = 44
 _FULL_SCAN_COST: Final = 1e9
 
@@ -24,7 +24,7 @@ Row = tuple[int, int, int, bytes | None, bytes | None, str | None]
 
 
 class TopicModule:
-    """Makes the tables; the one argument of each is the topic's number in `topics`."""
+    """Creates the tables; the one argument of each is the topic's index in `topics`."""
 
     def __init__(self, logs: LogsBeside, topics: Sequence[Topic]) -> None:
         self._logs, self._topics = logs, topics
@@ -47,25 +47,25 @@ class TopicTable:
     def BestIndex(  # noqa: N802 - apsw's name
         self, constraints: Sequence[tuple[int, int]], orders: Sequence[tuple[int, bool]]
     ) -> tuple[list[int | None], int, str, bool, float]:
-        """Tell SQLite which conditions narrow the reading, and whether the rows come in the order asked for."""
+        """Return which conditions narrow what is read, and whether the rows have the requested order."""
         used = [each for each in constraints if is_used(*each)]
-        places = iter(range(len(used)))
-        arguments = [next(places) if is_used(*each) else None for each in constraints]
+        argument_numbers = iter(range(len(used)))
+        arguments = [next(argument_numbers) if is_used(*each) else None for each in constraints]
         is_ordered = list(orders) in _ORDERED
         return arguments, 0, encode(used), is_ordered, _FULL_SCAN_COST / 10 ** len({column for column, _ in used})
 
     def Open(self) -> "TopicCursor":  # noqa: N802 - apsw's name
-        """A place in the topic."""
+        """A new cursor over the topic."""
         return TopicCursor(self._logs, self._topic)
 
     def Disconnect(self) -> None:  # noqa: N802 - apsw's name
-        """Nothing is held."""
+        """Nothing to release."""
 
     Destroy = Disconnect
 
 
 class TopicCursor:
-    """Walks the rows of one reading of the topic."""
+    """Iterates over the rows of one scan of the topic."""
 
     def __init__(self, logs: LogsBeside, topic: Topic) -> None:
         self._logs, self._topic = logs, topic
@@ -73,7 +73,7 @@ class TopicCursor:
         self._row: Row | None = None
 
     def Filter(self, _number: int, conditions: str | None, values: Sequence[SqlValue]) -> None:  # noqa: N802
-        """Begin a reading, of what the conditions leave."""
+        """Begin a scan of the rows within the conditions."""
         bounds = decode(conditions or "", values)
         self._rows = iter(()) if bounds is None else rows(self._logs, self._topic, bounds)
         self.Next()
@@ -83,26 +83,26 @@ class TopicCursor:
         self._row = next(self._rows, None)
 
     def Eof(self) -> bool:  # noqa: N802 - apsw's name
-        """Whether all rows have been read."""
+        """True if all rows have been read."""
         return self._row is None
 
     def Column(self, number: int) -> SqlValue:  # noqa: N802 - apsw's name
-        """A column of the row; -1: its number."""
+        """A column of the row; -1 for the row's number."""
         assert self._row is not None
         return self.Rowid() if number < 0 else self._row[number]
 
     def Rowid(self) -> int:  # noqa: N802 - apsw's name
-        """The row's number, of partition and offset."""
+        """The row's number, made of partition and offset."""
         assert self._row is not None
         return self._row[0] << _PARTITION_SHIFT | self._row[1]
 
     def Close(self) -> None:  # noqa: N802 - apsw's name
-        """Give up what is being read."""
+        """Stop the scan."""
         self._rows = iter(())
 
 
 def rows(logs: LogsBeside, topic: Topic, bounds: Bounds) -> Iterator[Row]:
-    """Walk the committed records within the bounds, by partition and offset."""
+    """Yield the committed records within the bounds, by partition and offset."""
     for index, key in sorted(topic.items()):
         if bounds.has_partition(index):
             try:
