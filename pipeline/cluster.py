@@ -1,7 +1,7 @@
-"""Facts about a Kafka's topics, and a group's committed offsets: what jobs plan with. Records are moved elsewhere.
+"""Topics' partitions, offsets and settings, and groups' committed offsets, for planning jobs.
 
-The one door to confluent-kafka's administrative side; everything here works against any Kafka. Groups' offsets go over
-our own messages: `wire_groups.py` says why.
+The only user of confluent-kafka's admin client; works with any Kafka. Groups' offsets use our own wire messages, for
+the reason in `wire_groups.py`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -33,7 +33,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class Cluster:
-    """Open with `with Cluster(connection) as cluster`. All methods raise PipelineError with the broker's own words."""
+    """Open with `with Cluster(connection) as cluster`. All methods raise PipelineError with the broker's message."""
 
     def __init__(self, connection: Connection) -> None:
         if importlib.util.find_spec("confluent_kafka") is None:
@@ -51,10 +51,10 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing has to be closed: librdkafka ends its threads with the object."""
+        """Do nothing: librdkafka ends its threads when the object is deleted."""
 
     def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
-        """The number of partitions of each topic. Raises PipelineError for one that does not exist."""
+        """Return the number of partitions of each topic. Raises PipelineError for one that does not exist."""
         found = self.topics()
         wanted = list(topics)
         missing = [topic for topic in wanted if topic not in found]
@@ -63,7 +63,7 @@ class Cluster:
         return {topic: found[topic] for topic in wanted}
 
     def topics(self) -> dict[str, int]:
-        """All topics, internal ones included, and their numbers of partitions."""
+        """Return all topics, internal ones included, with their numbers of partitions."""
         from confluent_kafka import KafkaException
 
         try:
@@ -73,12 +73,13 @@ class Cluster:
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """All partitions of the topics, in order."""
+        """Return all partitions of the topics, in order."""
         counts = self.partition_counts(topics)
         return [TopicPartition(topic, index) for topic, count in counts.items() for index in range(count)]
 
     def offsets(self, at: Mapping[TopicPartition, int], *, committed_only: bool = False) -> Offsets:
-        """The offset of each partition at EARLIEST, LATEST or a timestamp in milliseconds (-1: no record so late).
+        """Return the offset of each partition at EARLIEST, LATEST or a timestamp in ms (-1: no record from that time
+        on).
 
         With `committed_only` LATEST is the last stable offset, else the high watermark.
         """
@@ -104,7 +105,7 @@ class Cluster:
             raise self._failure("the offsets", error) from error
 
     def committed(self, group: str) -> Offsets:
-        """The group's committed offsets; empty for a group that does not exist."""
+        """Return the group's committed offsets; empty for a group that does not exist."""
         from odradek.pipeline.wire_client import WireClient
         from odradek.pipeline.wire_groups import WireGroups
 
@@ -112,7 +113,7 @@ class Cluster:
             return WireGroups(client).committed(group)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Publish progress as the committed offsets of a group without members."""
+        """Commit offsets for a group without members, to publish progress."""
         from odradek.pipeline.wire_client import WireClient
         from odradek.pipeline.wire_groups import WireGroups
 
@@ -120,7 +121,7 @@ class Cluster:
             WireGroups(client).commit(group, offsets)
 
     def create_topic(self, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic with the cluster's default replication factor; PipelineError where it exists already."""
+        """Create a topic with the cluster's default replication factor; raises PipelineError if it exists already."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import NewTopic
 
@@ -132,11 +133,11 @@ class Cluster:
             raise self._failure(f"topic {topic!r}", error) from error
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
-        """The topic's settings that differ from the cluster's defaults."""
+        """Return the topic's settings that differ from the cluster's defaults."""
         return self.topic_configs([topic])[topic]
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:
-        """The same of several topics, in one request."""
+        """As `topic_config`, for several topics in one request."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ConfigSource
 
@@ -156,7 +157,7 @@ class Cluster:
         return found
 
     def alter_topic_config(self, topic: str, settings: Mapping[str, str | None]) -> None:
-        """Set these of the topic's settings; None takes one away. The others stay as they are."""
+        """Set these of the topic's settings; None removes one. Others are not changed."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 

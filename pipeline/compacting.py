@@ -1,4 +1,4 @@
-"""The compact job: small files of a table become larger ones, beside a running archive."""
+"""The compact job: merges small files of a table, also while an archive job is running."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyspark's types are incomplete
@@ -31,14 +31,14 @@ SMALL: Final = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Files of one directory that become one."""
+    """Files of one directory that are merged into one."""
 
     directory: str
     files: Sequence[DataFile]
 
     @property
     def records(self) -> int:
-        """Their records."""
+        """The number of records of all files."""
         return sum(file.records for file in self.files)
 
 
@@ -47,9 +47,9 @@ def compact(
 ) -> Report:
     """Merge the small files of a table into files of about `target_size_bytes`, each sorted by partition and offset.
 
-    Each merged file counts, and its parts cease to, in one step of the table's log; a killed job leaves whole steps.
-    An archive job may run meanwhile. Merged files have the table's newest schema. Raises PipelineError where there is
-    no table, FencedError when another compact job has taken over.
+    Each merged file replaces its parts in one atomic entry of the table's log, so a killed job leaves the table
+    consistent. An archive job may run concurrently. Merged files have the table's newest schema. Raises PipelineError
+    if there is no table, FencedError when another compact job has taken over.
     """
     log = Log(open_files(path, spark))
     before = log.load()
@@ -70,7 +70,7 @@ class _Silent:
 
 
 def plan(table: Table, target_bytes: int) -> list[Merge]:
-    """Which files to merge: runs of small files of a directory, in the order of their offsets. No I/O."""
+    """Return the merges: runs of small files of a directory, in order of their offsets. No I/O."""
     by_directory: dict[str, list[DataFile]] = {}
     for file in table.files.values():
         if file.size_bytes < target_bytes * SMALL or file.schema != len(table.schemas) - 1:
@@ -119,7 +119,7 @@ def _merge(spark: "SparkSession", path: str, log: Log, writer: Writer, merge: Me
 
 
 def _check(path: str, merge: Merge, files: Sequence[DataFile]) -> None:
-    """What was written holds what was read, or nothing is replaced."""
+    """Raise PipelineError unless the written files have exactly the records of the replaced ones."""
     if _records(merge.files) != _records(files):
         raise PipelineError(f"{path}: merged files have other records than their parts; nothing was replaced")
 

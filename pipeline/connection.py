@@ -1,4 +1,4 @@
-"""How to reach a Kafka: one set of settings, translated to the names of each client library."""
+"""The connection settings of a Kafka, translated to the names of each client library."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ _FOR_LIBRDKAFKA = {
     "ssl.keyfile": "ssl.key.location",
     "ssl.password": "ssl.key.password",
 }
-"""kafka-python's names, which the other commands of `odradek` take for -X, and librdkafka's for the same."""
+"""kafka-python's names, which other commands of `odradek` accept for -X, with librdkafka's equivalents."""
 
 _PEM_STORES = {
     "ssl.ca.location": ("ssl.truststore.location", "ssl.truststore.type"),
     "ssl.certificate.location": ("ssl.keystore.location", "ssl.keystore.type"),
 }
-"""librdkafka's files, and the settings of Java's clients that read PEM files."""
+"""librdkafka's settings for PEM files, with the equivalents of Java's clients."""
 
 _SCRAM, _PLAIN = (
     "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -34,10 +34,8 @@ _LIBRDKAFKA_ONLY = ("sasl.username", "sasl.password", "ssl.ca.location", "ssl.ce
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A Kafka: `bootstrap` is `host:port[,…]`, `properties` are client settings.
-
-    These have librdkafka's names, or kafka-python's with dots. Any Kafka will do. `timeout_s` is how long a request for
-    facts (metadata, offsets) may take.
+    """A Kafka cluster: `bootstrap` is `host:port[,…]`, `properties` are client settings, with librdkafka's names, or
+    kafka-python's with dots. `timeout_s` limits requests for metadata and offsets.
     """
 
     bootstrap: str
@@ -45,16 +43,16 @@ class Connection:
     timeout_s: float = DEFAULT_TIMEOUT_S
 
     def for_librdkafka(self) -> dict[str, str | int | float | bool]:
-        """The settings of a confluent-kafka client."""
+        """Return the settings of a confluent-kafka client."""
         named = {_FOR_LIBRDKAFKA.get(name, name): value for name, value in self.properties.items()}
         kept = {name: value for name, value in named.items() if not name.startswith(_JAVA_ONLY)}
         return {"bootstrap.servers": self.bootstrap, **kept}
 
     def for_spark(self) -> dict[str, str]:
-        """The options of Spark's `format("kafka")`: Java's settings behind `kafka.`.
+        """Return the options of Spark's `format("kafka")`: Java's settings prefixed with `kafka.`.
 
-        A user and password become the `sasl.jaas.config` of their mechanism. Raises PipelineError where the key of a
-        client certificate stands in a file of its own, which Java's clients do not read.
+        User and password are converted to the `sasl.jaas.config` of their mechanism. Raises PipelineError if the key of
+        a client certificate is in a separate file, which Java's clients do not support.
         """
         named = {_FOR_LIBRDKAFKA.get(name, name): value for name, value in self.properties.items()}
         if "ssl.key.location" in named:

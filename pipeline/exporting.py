@@ -1,7 +1,7 @@
-"""A topic becomes a table of a database: each record once, whatever is killed.
+"""The export job: copies a topic to a table of a database, each record exactly once, also after crashes.
 
-Spark reads each partition's range of committed records in one task, which writes them in order, some at a time, in one
-transaction with the offset that they end at. docs/pipeline.md says what becomes of keys, values and null values.
+Spark reads each partition's range of committed records in one task, which writes them in order, in groups, each in one
+transaction with the offset after the group. docs/pipeline.md describes the mapping of keys, values and null values.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -56,13 +56,13 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What to export, and how records become rows.
+    """What to export, and how records are converted to rows.
 
-    `mode` "upsert" keeps one row a key, which the columns named by `key` hold (empty: the table's primary key), and
-    deletes it at a null value; they are in the records' key, or with `key_from_value` in the value. "append" adds a
-    row a record. `value` is "json" or "avro"; `schema` is a file with an Avro schema, which a table that is missing is
-    made by (without it: by what the values hold). `job` names the export, whose offsets the database keeps. `group` is
-    a consumer group to publish the progress as.
+    `mode` "upsert" keeps one row per key, in the columns named by `key` (empty: the table's primary key), and deletes
+    it at a null value; they are in the records' key, or with `key_from_value` in the value. "append" adds a row per
+    record. `value` is "json" or "avro"; `schema` is a file with an Avro schema, from which a missing table is created
+    (without it: from the values). `job` names the export, whose offsets are stored in the database. `group` is a
+    consumer group for publishing the progress.
     """
 
     topic: str
@@ -79,13 +79,15 @@ class Export:
 
     @property
     def name(self) -> str:
-        """The job's name: the one given, or one of topic and table."""
+        """The job's name: the given one, or one made of topic and table."""
         return self.job or _NO_NAME.sub("_", f"{self.topic}-{self.table}")
 
 
 @dataclass(slots=True)
 class Exporter:
-    """An export that has begun: it has fenced any other of its job. `run` exports what there is; call it for more."""
+    """A started export, which has fenced earlier ones of its job. `run` exports the available records; it may be
+    repeated.
+    """
 
     spark: "SparkSession"
     connection: "Connection"
@@ -99,7 +101,7 @@ class Exporter:
     _place: tuple[str | None, str] = field(init=False, default=(None, ""))
 
     def __post_init__(self) -> None:
-        """Check what is asked for, make the tables of the bookkeeping, and take the partitions over."""
+        """Check the options, create the bookkeeping tables, and take the partitions over."""
         check_target(self.export.url)
         self._schema = _schema(self.export)
         self._books = Bookkeeping(self.export.name, self.export.topic)
@@ -130,15 +132,15 @@ class Exporter:
         self._publish()
 
     def recover(self) -> None:
-        """Nothing is held between runs that could be stale."""
+        """Do nothing: no state is kept between runs."""
 
     def waiting(self) -> int:
-        """How many offsets are to be exported now."""
+        """Return the number of offsets to export."""
         starts, ends = self._ranges()
         return sum(ends[place] - starts[place] for place in ends)
 
     def report(self) -> Report:
-        """What was exported since the export began."""
+        """Return the report on what was exported since the export began."""
         with self._transaction() as database:
             kept = self._books.kept(database)
         report = Report("export", details={
@@ -155,7 +157,7 @@ class Exporter:
         return report
 
     def _ranges(self) -> tuple[Offsets, Offsets]:
-        """Where each partition goes on, and where it ends now, of those that have anything."""
+        """Return the next offset and the current end of each partition with new offsets."""
         try:
             with Cluster(self.connection) as cluster:
                 earliest = _bounds(cluster, self.export.topic, EARLIEST)
@@ -179,7 +181,7 @@ class Exporter:
         return starts, ends
 
     def _adopt(self, earliest: Mapping[int, int]) -> dict[int, Kept]:
-        """What is kept, with partitions that the topic has got since."""
+        """Return the stored progress, after adding partitions that are new in the topic."""
         with self._transaction() as database:
             kept = self._books.kept(database)
             if new := {partition: start for partition, start in earliest.items() if partition not in kept}:
@@ -205,7 +207,7 @@ class Exporter:
         return WritePlan(self.export.url, schema, name, self._books, self._mapping, self._epoch, self.export.batch_rows)
 
     def _map(self, frame: "DataFrame") -> RecordMapping:
-        """How records map to the table, which is made where it is missing."""
+        """Return the mapping of records to the table, which is created if it is missing."""
         with self._transaction(locked=False) as database:
             found = describe(database.engine, self.export.table)
         if found is None:
@@ -225,7 +227,7 @@ class Exporter:
         )
 
     def _new_columns(self, frame: "DataFrame") -> tuple[list[Column], tuple[str, ...]]:
-        """The columns and the primary key of a table that is made for the topic."""
+        """Return the columns and the primary key of a new table for the topic."""
         key = self.export.key
         if self.export.mode == "upsert" and not key:
             raise PipelineError(f"there is no table {self.export.table!r} yet: --key names the columns of its key")
@@ -263,7 +265,7 @@ class Exporter:
 
 
 class _Transaction:
-    """A transaction of the driver's own: few and short. `with` gives its connection."""
+    """A transaction in the Spark driver. `with` returns its connection."""
 
     def __init__(self, url: str, *, locked: bool) -> None:
         self._url, self._locked = url, locked
@@ -277,7 +279,7 @@ class _Transaction:
             connection = stack.enter_context(engine.connect().execution_options(reading=not self._locked))
             stack.enter_context(connection.begin())
             if self._locked and connection.dialect.name == POSTGRESQL:
-                # Two exports that begin at once would both find a table missing, and make it.
+                # Two exports that start at the same time may both find the table missing, and create it.
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtext('odradek_offsets'))")
             self._held = stack.pop_all()
             return connection
@@ -287,14 +289,14 @@ class _Transaction:
 
 
 def infer_batches(fields: Fields, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-    """What the values of a Spark partition hold, as one row of JSON. For `mapInArrow`."""
+    """Yield the kinds of the fields of a Spark partition's values, as one row of JSON. For `mapInArrow`."""
     pyarrow: Any = importlib.import_module("pyarrow")
     kinds = kinds_of(fields, records_of(batches))
     yield pyarrow.RecordBatch.from_pydict({"kinds": [json.dumps(kinds)]})
 
 
 def check_target(url: str) -> None:
-    """Raise PipelineError, or MissingError without its driver, for a URL that an export cannot write to."""
+    """Raise PipelineError for a URL that an export cannot write to, MissingError if its driver is not installed."""
     if is_jdbc(url):
         raise PipelineError(
             "export writes rows and offsets in one transaction of the database, which Spark's JDBC sink cannot: "
@@ -325,7 +327,7 @@ def _bounds(cluster: Cluster, topic: str, at: int) -> dict[int, int]:
 
 
 def _key_of(export: Export, found: Described) -> tuple[str, ...]:
-    """The key's columns. Raises PipelineError where the table does not have them, or not as a key."""
+    """Return the key's columns. Raises PipelineError if the table does not have them, or they are not unique."""
     if export.mode == "append":
         return ()
     key = export.key or found.primary_key
@@ -361,11 +363,11 @@ def _partition_report(topic: str, partition: int, before: Kept, now: Kept, lost:
 
 
 def export(spark: "SparkSession", connection: "Connection", what: Export, *, meter: Meter | None = None) -> Report:
-    """Export what is committed now, and report it: `Exporter` does it again and again.
+    """Export everything that is committed now, once; returns the report. Use `Exporter` to repeat it.
 
-    Raises PipelineError where topic, table or database are not as needed or cannot be reached, and FencedExportError
-    where another export of the same job has begun. Whatever ends it, the next export of the job goes on behind the last
-    record that is in the database.
+    Raises PipelineError if topic, table or database are unsuitable or cannot be reached, and FencedExportError if
+    another export of the same job has started. After any error, the next export of the job continues after the last
+    record in the database.
     """
     exporter = Exporter(spark, connection, what)
     with progress("export", None, shown=False) as silent:

@@ -1,7 +1,7 @@
-"""The jars that Spark's connectors are made of: fetched once from a Maven repository, checked, and kept.
+"""The jars of Spark's connectors: downloaded once from a Maven repository, checked, and kept.
 
-A session that is given jars from a folder starts offline and in seconds; one that resolves packages itself asks a
-repository at every start. The versions are those that work together (docs/spark.md).
+A session with jars from a folder starts offline and in seconds; one that resolves packages accesses a repository at
+every start. The versions are compatible with each other (docs/spark.md).
 """
 
 import hashlib
@@ -34,18 +34,18 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """The name of its file."""
+        """The file's name."""
         return f"{self.artifact}-{self.version}.jar"
 
     @property
     def path(self) -> str:
-        """Where a repository has it."""
+        """The path in a repository."""
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
 KAFKA: Final = (
     Jar("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.1.3", "fa6f5869ac9f8f183e1941e0a8faae6257fd1ca2", 491_701),
-    # Some repositories lack 4.1.3; it is asked for with delegation tokens only, and 4.0.0 works with every 4.x.
+    # Some repositories lack 4.1.3; it is only needed for delegation tokens, and 4.0.0 works with every 4.x.
     Jar(
         "org.apache.spark",
         "spark-token-provider-kafka-0-10_2.13",
@@ -56,7 +56,7 @@ KAFKA: Final = (
     Jar("org.apache.kafka", "kafka-clients", "3.9.1", "86ca079953ed5606257ff298c24666b26da6985b", 9_215_194),
     Jar("org.apache.commons", "commons-pool2", "2.12.1", "e5c7b6c9f5a4b59be2bba213fbec70b413376fc1", 152_289),
 )
-"""What `format("kafka")` needs."""
+"""The jars for `format("kafka")`."""
 
 ICEBERG: Final = (
     Jar(
@@ -67,14 +67,14 @@ ICEBERG: Final = (
         48_309_426,
     ),
 )
-"""What Iceberg tables need besides."""
+"""The additional jars for Iceberg tables."""
 
 Advance = Callable[[int], None]
-"""Called with the number of bytes that have come since the last call."""
+"""Called with the number of bytes received since the last call."""
 
 
 def folder() -> Path:
-    """Where jars are kept: $ODRADEK_JARS/spark, else odradek/jars/spark in the user's cache."""
+    """Return the folder of the jars: $ODRADEK_JARS/spark, else odradek/jars/spark in the user's cache."""
     if named := os.environ.get(FOLDER_VARIABLE):
         return Path(named) / "spark"
     cache = os.environ.get("XDG_CACHE_HOME")
@@ -82,7 +82,7 @@ def folder() -> Path:
 
 
 def missing(jars: Iterable[Jar]) -> list[Jar]:
-    """Those that are not in the folder yet. What is there was checked when it came."""
+    """Return the jars that are not in the folder. Those in it were checked when they were downloaded."""
     here = folder()
     return [jar for jar in jars if not (here / jar.name).is_file()]
 

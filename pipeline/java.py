@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: found where the system has it."""
+"""Finds the Java for Spark."""
 
 import os
 import re
@@ -23,13 +23,13 @@ _COMMANDS: Final = {
     "alpine": "sudo apk add openjdk21-jre-headless",
     "arch": "sudo pacman -S jre21-openjdk-headless",
 }
-"""By the ID, or what ID_LIKE names, of /etc/os-release; Debian's default is 17 or 21 since version 12."""
+"""By ID or ID_LIKE of /etc/os-release; Debian's default Java is 17 or 21 since version 12."""
 ELSEWHERE: Final = "https://adoptium.net/temurin/releases?version=21"
 _VERSION: Final = re.compile(r'version "(\d+)')
 
 
 def find_java() -> Path:
-    """The java of JAVA_HOME, of the PATH or of /usr/lib/jvm that Spark 4 runs on. Raises MissingError."""
+    """Return a java of JAVA_HOME, the PATH or /usr/lib/jvm that Spark 4 supports. Raises MissingError."""
     seen: list[str] = []
     for candidate in _candidates():
         major = _major(candidate)
@@ -44,7 +44,7 @@ def find_java() -> Path:
 
 
 def how_to_get_it(release: Path = _RELEASE, system: str = sys.platform) -> str:
-    """The command that installs Java on this system, or where to find one."""
+    """Return the command that installs Java on this system, or where to find one."""
     if system == "darwin":
         return "brew install openjdk@17"
     try:

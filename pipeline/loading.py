@@ -1,8 +1,8 @@
-"""A table becomes a topic: rows by an increasing column, each of them once.
+"""The load job: copies a table's rows to a topic, in order of increasing columns, each exactly once.
 
-The positions of ranges of rows are planned in the driver, Spark tasks read the ranges and make records of them, and the
-driver sends each range in one transaction with the position that it ends at, in order. docs/pipeline.md says what each
-mode finds and what it misses.
+The positions of ranges of rows are planned in the driver, Spark tasks read the ranges and convert them to records, and
+the driver sends each range, in order, in one transaction with the position at its end. docs/pipeline.md describes which
+rows each mode finds and misses.
 """
 
 import re
@@ -39,12 +39,12 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to load: the table, how its new rows are found, and what the records are like.
+    """What to load: the table, how its new rows are found, and the form of the records.
 
-    `incrementing` names a column that only grows, `timestamp` columns that say when a row changed, the first not
-    NULL; with neither the whole table is loaded once, by its primary key. `key` names the columns of the records' key
-    (None: the primary key; empty: no key). `value` is "json" or "avro", with `schema` the file that the Avro schema is
-    kept in. `job` names the load: its position and its transactions. Only rows that are `delay_s` old by their
+    `incrementing` names a column that only grows, `timestamp` columns with the time of a row's last change, of which
+    the first that is not NULL is used; with neither the whole table is loaded once, by its primary key. `key` names the
+    columns of the records' key (None: the primary key; empty: no key). `value` is "json" or "avro", with `schema` the
+    file of the Avro schema. `job` names the load's position and transactions. Only rows older than `delay_s` by their
     timestamp are loaded; times without a zone are in `zone`.
     """
 
@@ -63,34 +63,34 @@ class Load:
 
     @property
     def name(self) -> str:
-        """The job's name: the one given, or one of table and topic."""
+        """The job's name: the given one, or one made of table and topic."""
         return self.job or _NO_NAME.sub("_", f"{self.table}-{self.topic}")
 
     @property
     def mode(self) -> str:
-        """As Kafka Connect's JDBC source names it."""
+        """The mode, under Kafka Connect's JDBC source's name for it."""
         if self.timestamp:
             return "timestamp+incrementing" if self.incrementing else "timestamp"
         return "incrementing" if self.incrementing else "bulk"
 
 
 class Reader(Protocol):
-    """A table, through SQLAlchemy or JDBC. All methods raise PipelineError."""
+    """The reader of a table, with SQLAlchemy or JDBC. All methods raise PipelineError."""
 
     def plan(self, after: Position | None, rows: int, most: int) -> list[Range]:
-        """The next ranges of about `rows` rows each; at most `most` ranges."""
+        """Return the next ranges of about `rows` rows each; at most `most` ranges."""
         ...
 
     def read(self, spark: "SparkSession", ranges: Sequence[Range]) -> list[list[Pair]]:
-        """The records of each range."""
+        """Return the records of each range."""
         ...
 
     def rows(self, span: Range) -> Iterator[Pair]:
-        """The records of one range, in order, read as they are taken."""
+        """Yield the records of one range, in order."""
         ...
 
     def unordered(self) -> int:
-        """How many rows have NULL where the load goes by."""
+        """Return the number of rows with NULL in the increasing columns."""
         ...
 
     def waiting(self, after: Position | None) -> int:
@@ -100,7 +100,7 @@ class Reader(Protocol):
 
 @dataclass(slots=True)
 class _State:
-    """The position of a load that is under way."""
+    """The position of a running load."""
 
     mode: str
     columns: list[str]
@@ -117,7 +117,7 @@ class _State:
 
 @dataclass(slots=True)
 class Loader:
-    """A load that has begun: it has fenced any other of its job. `run` loads what there is; call it again for more."""
+    """A started load, which has fenced earlier ones of its job. `run` loads the available rows; it may be repeated."""
 
     spark: "SparkSession"
     connection: "Connection"
@@ -132,7 +132,7 @@ class Loader:
     _nulls: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Look at the table, fence and read the position. Raises PipelineError."""
+        """Describe the table, fence earlier loads, and read the position. Raises PipelineError."""
         self._reader, self._names, form = _reader(self.spark, self.load)
         if self.load.schema is not None and form.schema is not None:
             keep_schema(self.load.schema, form.schema)
@@ -146,7 +146,7 @@ class Loader:
         return 0 if self._state.done else self._reader.waiting(self._state.after)
 
     def run(self, meter: Meter, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Load everything that is to be loaded now, batch by batch. `stopped` is asked between them."""
+        """Load all available rows, batch by batch. `stopped` is called between batches."""
         if self._state.done:
             return
         if self.load.mode == "bulk" and not self._state.columns:
@@ -163,14 +163,14 @@ class Loader:
         self._nulls = self._reader.unordered()
 
     def recover(self) -> None:
-        """After a TransientError: begin again behind what is committed. Raises PipelineError."""
+        """Continue after the committed position, after a TransientError. Raises PipelineError."""
         sent = self._sender.sent
         self._sender = TransactionalSender(self.connection, self.load.name, self.load.topic)
         self._sender.sent = sent
         self._state = _resume(self._sender.open(), self.load, self._names)
 
     def report(self) -> Report:
-        """What was loaded since the load began."""
+        """Return the report on what was loaded since the load began."""
         report = Report("load")
         ends = topic_ends(self.connection, self.load.topic)
         for partition, end in sorted(ends.items()):
@@ -201,7 +201,9 @@ class Loader:
             self._commit([], replace(self._state, done=True))
 
     def _whole(self, meter: Meter) -> None:
-        """A table without primary key has no positions: all of it is one transaction, read by one cursor here."""
+        """Load a table without a primary key, which has no positions: in one transaction, read by one cursor in the
+        driver.
+        """
         rows = _advancing(self._reader.rows(Range(None, None)), meter)
         self._commit(rows, replace(self._state, done=True))
 
@@ -229,7 +231,7 @@ def _advancing(records: Iterable[Pair], meter: Meter) -> Iterator[Pair]:
 
 
 def _reader(spark: "SparkSession", load: Load) -> tuple[Reader, list[str], RowFormat]:
-    """What reads the table, the columns that the load goes by, and how records are made."""
+    """Return the table's reader, the increasing columns, and the encoding of records."""
     if is_jdbc(load.url):
         schema, name = split_name(load.table)
         table = Described(schema, name, tuple(jdbc_columns(spark, load.url, load.table)), ())
@@ -278,11 +280,11 @@ def _resume(stored: dict[str, Any] | None, load: Load, columns: list[str]) -> _S
 
 
 def load(spark: "SparkSession", connection: "Connection", what: Load, *, meter: Meter | None = None) -> Report:
-    """Load what there is now, and report it: `Loader` does it again and again.
+    """Load all available rows, once; returns the report. Use `Loader` to repeat it.
 
-    Raises PipelineError where the table, the topic or the database is not as needed or cannot be reached, and
-    FencedError where another load of the same job has begun. Whatever ends it, the next load of the job goes on behind
-    the last row that is in the topic.
+    Raises PipelineError if the table, the topic or the database is unsuitable or cannot be reached, and FencedError if
+    another load of the same job has started. After any error, the next load of the job continues after the last row in
+    the topic.
     """
     loader = Loader(spark, connection, what)
     with progress("load", None, shown=False) as silent:

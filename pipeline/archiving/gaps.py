@@ -99,7 +99,7 @@ class _Reasons:
         return taken
 
     def total(self, *, complete: bool) -> Counter[str]:
-        """Return the counts. Undecided offsets count as aborted, since compaction removes markers; offsets not reached
+        """Return the counts. Undecided offsets were aborted: compaction has removed their marker. Offsets not reached
         are unexplained.
         """
         rest = self._take(self.gaps[-1][1])

@@ -14,16 +14,16 @@ from odradek.gateway.cli.signals import stop_noticed
 from odradek.pipeline.connection import DEFAULT_TIMEOUT_S, Connection
 
 SIGNALLED = 128
-"""A command that a signal ended has this and the signal's number as its exit code."""
+"""The exit code of a command ended by a signal is this plus the signal's number."""
 
 
 class Regex(click.ParamType[str]):
-    """A regular expression of Python."""
+    """A Python regular expression."""
 
     name = "regex"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text itself; fails as wrong usage where it is no regular expression."""
+        """Return the text; fails with a usage error if it is not a regular expression."""
         try:
             re.compile(str(value))
         except re.error as error:
@@ -37,7 +37,7 @@ class Addresses(click.ParamType[str]):
     name = "addresses"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text itself; fails as wrong usage where one is not HOST:PORT."""
+        """Return the text; fails with a usage error if an address is not HOST:PORT."""
         for address in str(value).split(","):
             try:
                 split_address(address)

@@ -1,4 +1,4 @@
-"""The options common to all jobs, and the output at a job's end."""
+"""The options common to all jobs, and the output of a finished job."""
 
 # ruff: noqa: ANN401 - `job_options` passes on whatever a command takes
 
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What the shared options say: which Kafka, which Spark, how to report."""
+    """The values of the shared options: the Kafka, the Spark master, and the form of the report."""
 
     connection: Connection
     master: str | None = None
@@ -35,7 +35,7 @@ class JobContext:
     as_json: bool = False
 
     def spark(self, *, packages: "Sequence[Jar]" = ()) -> "SparkSession":
-        """The session of this job."""
+        """Return the Spark session of this job."""
         from odradek.pipeline.session import spark_session
 
         return spark_session(
@@ -47,7 +47,7 @@ class JobContext:
         )
 
     def finish(self, report: Report) -> None:
-        """Print the report; end with exit code 1 where something that was asked for was not done."""
+        """Print the report; exit with code 1 if it is incomplete."""
         if self.as_json:
             emit_json(report.as_json())
         else:
@@ -64,12 +64,12 @@ def job_options(command: F) -> F:
 
 
 def spark_options(command: F) -> F:
-    """The same for a job that needs no Kafka."""
+    """As `job_options`, for a job that does not use Kafka."""
     return _with(command, (*_SPARK_OPTIONS, json_option))
 
 
 def kafka_options(command: F) -> F:
-    """The same for a job that needs no Spark."""
+    """As `job_options`, for a job that does not use Spark."""
     return _with(command, (*_KAFKA_OPTIONS, json_option))
 
 
@@ -86,7 +86,7 @@ def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
         **rest: Any,
     ) -> Any:
         for address in bootstrap.split(","):
-            split_address(address)  # wrong usage, whatever is reachable
+            split_address(address)  # a usage error, whether or not Kafka is reachable
         connection = Connection(bootstrap, dict(properties), timeout)
         return command(*args, job=JobContext(connection, master, dict(conf), as_json), **rest)
 

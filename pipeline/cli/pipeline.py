@@ -1,4 +1,4 @@
-"""`odradek pipeline`: the group of the jobs. Each is imported only when it is used."""
+"""`odradek pipeline`: the group of the jobs' commands, each imported at first use."""
 
 import importlib
 from typing import Any, Final
@@ -15,18 +15,18 @@ COMMANDS: Final = {
     "export": "Export a topic to a database's table.",
     "transform": "A topic becomes another by SQL or a Python function.",
 }
-"""Each command, which its module in odradek.pipeline.cli is named after, and its summary."""
+"""The commands and their summaries; each command's module in odradek.pipeline.cli has its name."""
 
 
 class PipelineGroup(click.Group):
     """Finds the commands lazily."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names in the order a newcomer meets them."""
+        """Return the names in the order of a new user's first steps."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module and take the command of the same name."""
+        """Import the command's module and return the command of the same name."""
         if cmd_name not in COMMANDS:
             return None
         command: Any = getattr(importlib.import_module(f"odradek.pipeline.cli.{cmd_name}"), cmd_name)

@@ -17,7 +17,7 @@ class BoundType(click.ParamType[Bound]):
     name = "bound"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Bound:
-        """Read it; fails as wrong usage."""
+        """Return the parsed value; fails with a usage error."""
         if isinstance(value, Bound):
             return value
         try:
@@ -27,7 +27,7 @@ class BoundType(click.ParamType[Bound]):
 
 
 def _existing(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    """The path; wrong usage, before Spark is started, where it is one of this machine and nothing is there."""
+    """Return the path; fails with a usage error, before Spark is started, if it is local and does not exist."""
     if not urlsplit(value).scheme and not Path(value).exists():
         raise click.BadParameter(f"there is nothing at {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""Sizes and intervals as people write them: `128MB`, `10s`."""
+"""Parameter types for sizes and intervals such as `128MB` and `10s`."""
 
 import re
 from typing import Final
@@ -12,12 +12,12 @@ LONGEST_S: Final = 7 * 86400.0
 
 
 class Size(click.ParamType[int]):
-    """A size such as 128MB, in powers of 1024; converted to bytes."""
+    """A size such as 128MB, with units in powers of 1024; converted to bytes."""
 
     name = "size"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Convert to bytes; fails as wrong usage."""
+        """Convert to bytes; fails with a usage error."""
         if isinstance(value, int):
             return value
         match = re.fullmatch(r"(\d{1,12})\s*([KMG]B)?", str(value).upper())
@@ -36,7 +36,7 @@ class Interval(click.ParamType[float]):
         self._zero = zero
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert to seconds; fails as wrong usage."""
+        """Convert to seconds; fails with a usage error."""
         if isinstance(value, float):
             return value
         match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(ms|s|m|h)", str(value))

@@ -1,1 +1,1 @@
-"""The relational end of the pipeline: engines, one table of types, and what makes each row come once."""
+"""The database side of loading and exporting: engines, the mapping of types, and exactly-once bookkeeping."""

@@ -1,4 +1,4 @@
-"""Avro: rows as data without a header, and the schema in a file beside the topic."""
+"""Avro: rows encoded without a header, and the schema in a separate file."""
 
 import importlib
 import importlib.util
@@ -16,7 +16,7 @@ Schema = dict[str, Any]
 
 
 def read_schema(path: Path) -> Schema:
-    """The schema in a file. Raises PipelineError where there is none, or one that is not Avro."""
+    """Return the schema in a file. Raises PipelineError if there is no file, or it is not an Avro schema."""
     check_installed()
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException, UnknownType
@@ -32,7 +32,7 @@ def read_schema(path: Path) -> Schema:
 
 
 def keep_schema(path: Path, schema: Schema) -> None:
-    """Write the schema, for readers of the topic, or make sure that the file has it already."""
+    """Write the schema to the file, for readers of the topic; raises PipelineError if the file has another one."""
     check_installed()
     if not path.exists():
         path.write_text(json.dumps(schema, indent=2) + "\n")
@@ -43,13 +43,15 @@ def keep_schema(path: Path, schema: Schema) -> None:
 
 
 def check_installed() -> None:
-    """Raise MissingError without fastavro."""
+    """Raise MissingError if fastavro is not installed."""
     if importlib.util.find_spec("fastavro") is None:
         raise MissingError(f"Avro needs fastavro: {NEEDED}")
 
 
 def encoder(schema: Schema) -> Callable[[Mapping[str, Any]], bytes]:
-    """A function from a row to its data; it raises ValueError or TypeError for what the schema cannot hold."""
+    """Return a function from a row to its encoding; it raises ValueError or TypeError for a value that the schema does
+    not allow.
+    """
     fastavro: Any = importlib.import_module("fastavro")
     parsed = fastavro.parse_schema(schema)
 
@@ -62,7 +64,9 @@ def encoder(schema: Schema) -> Callable[[Mapping[str, Any]], bytes]:
 
 
 def decoder(schema: Schema) -> Callable[[bytes], dict[str, Any]]:
-    """A function from data to a row; it raises ValueError for anything that is not exactly one datum of the schema."""
+    """Return a function from bytes to a row; it raises ValueError for bytes that are not exactly one datum of the
+    schema.
+    """
     fastavro: Any = importlib.import_module("fastavro")
     parsed = fastavro.parse_schema(schema)
     as_json = [field["name"] for field in schema["fields"] if '"odradek": "json"' in json.dumps(field)]
@@ -72,7 +76,7 @@ def decoder(schema: Schema) -> Callable[[bytes], dict[str, Any]]:
         try:
             row: Any = fastavro.schemaless_reader(source, parsed, None)
         except Exception as error:
-            # What fastavro raises for data that are not Avro depends on where it stumbles.
+            # fastavro raises various exceptions for invalid data.
             raise ValueError(f"it does not follow the Avro schema: {type(error).__name__} {error}".strip()) from error
         if source.tell() != len(data):
             raise ValueError(f"{len(data) - source.tell()} bytes follow the Avro datum")

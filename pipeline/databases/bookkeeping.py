@@ -1,9 +1,9 @@
-"""The tables of a database that make an export exactly once, and keep what it could not write.
+"""The tables of a database that make an export exactly once, and store the records that it could not write.
 
-`odradek_offsets` has, a row a partition, the offset that a job goes on at. It is changed in the transaction that writes
-the records up to it, so that both are there or neither. The row is locked for as long, and has the epoch of the export
-that owns it: an export that starts raises the epoch, and of one that has another epoch nothing is committed from then
-on. `odradek_dead_letters` has the records that are in no table, with the reason.
+`odradek_offsets` has one row per partition, with the job's next offset. It is updated in the transaction that writes
+the records up to it, so that both are committed or neither. The row is locked until then, and has the epoch of the
+export that owns it: an export increments the epoch when it starts, which fences earlier ones. `odradek_dead_letters`
+has the records that could not be written, with the reason.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ DEAD_LETTERS_TABLE: Final = "odradek_dead_letters"
 
 
 class FencedExportError(PipelineError):
-    """Another export of the same job has begun; this one has to end."""
+    """Another export of the same job has started; this one has to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept of a partition: the next offset, and how many records of it became what, from the first on."""
+    """The stored progress of a partition: the next offset, and total counts of records by outcome."""
 
     next_offset: int
     epoch: int
@@ -36,7 +36,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that is in no table, and why."""
+    """A record that could not be written, and the reason."""
 
     offset: int
     timestamp_ms: int
@@ -86,12 +86,14 @@ class Bookkeeping:
     topic: str
 
     def prepare(self, connection: "Connection") -> None:
-        """Create the tables where they are missing."""
+        """Create missing tables."""
         offsets, _ = _tables()
         offsets.metadata.create_all(connection)
 
     def take_over(self, connection: "Connection", starts: Mapping[int, int]) -> dict[int, Kept]:
-        """Own the partitions from now on: those that are new to the job begin at `starts`. Returns what is kept."""
+        """Take ownership of the partitions, and fence earlier exports; partitions new to the job begin at `starts`.
+        Returns the stored progress.
+        """
         from sqlalchemy import insert, update
 
         offsets, _ = _tables()
@@ -111,7 +113,7 @@ class Bookkeeping:
         return known | new
 
     def kept(self, connection: "Connection") -> dict[int, Kept]:
-        """What is kept of each partition that the job knows."""
+        """Return the stored progress of each partition of the job."""
         from sqlalchemy import select
 
         offsets, _ = _tables()
@@ -132,7 +134,7 @@ class Bookkeeping:
     def advance(
         self, connection: "Connection", partition: int, to: int, *, written: int = 0, deleted: int = 0, dead: int = 0
     ) -> None:
-        """Say that everything below `to` is done, in a partition that is claimed."""
+        """Record that everything below `to` is done, in a claimed partition."""
         from sqlalchemy import update
 
         offsets, _ = _tables()

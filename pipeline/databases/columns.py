@@ -1,6 +1,6 @@
-"""The one table of types: a database's column, its JSON, its Avro, and the column that is created for it.
+"""The mapping of types: a database's column, its JSON and Avro, and the column that is created for it.
 
-docs/pipeline.md shows it to users.
+docs/pipeline.md documents it.
 """
 
 import re
@@ -35,12 +35,12 @@ class Kind(StrEnum):
     JSON = "json"
     ARRAY = "array"
     OTHER = "other"
-    """Read and written as the database's own text: intervals, addresses, ranges, bit strings."""
+    """Read and written in the database's text form: intervals, addresses, ranges, bit strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `precision` and `scale` are a decimal's where it has them, `element` is what an array holds."""
+    """One column. `precision` and `scale` are a decimal's, if it has them; `element` is an array's element type."""
 
     name: str
     kind: Kind
@@ -49,11 +49,11 @@ class Column:
     scale: int | None = None
     element: "Column | None" = None
     filled: bool = False
-    """Whether the database gives a value to a row that names none: a default, an identity, a computed column."""
+    """True if the database supplies a value that a row omits: a default, an identity, a computed column."""
 
 
 def column_of(name: str, declared: "TypeEngine[Any]", *, nullable: bool = True, filled: bool = False) -> Column:
-    """What a reflected column's type is here."""
+    """Return the column for a reflected SQLAlchemy column."""
     from sqlalchemy import types
 
     kind = _kind(declared)
@@ -101,11 +101,11 @@ _CREATED: Final = {
     Kind.ARRAY: ("JSON", ""),
     Kind.OTHER: ("TEXT", "text"),
 }
-"""SQLite has no exact decimals and no time zones: such values are text there, so that they stay exact."""
+"""SQLite has neither exact decimals nor time zones: such values are stored there as text, so that they stay exact."""
 
 
 def created_type(column: Column, dialect: str) -> str:
-    """The SQL type of the column in a table that is created for a topic."""
+    """Return the SQL type of the column in a table that is created for a topic."""
     if dialect == SQLITE:
         return _CREATED[column.kind][0]
     if column.kind is Kind.ARRAY:
@@ -129,11 +129,11 @@ _AVRO: Final[dict[Kind, "AvroType"]] = {
     Kind.JSON: {"type": "string", "odradek": "json"},
     Kind.OTHER: {"type": "string", "odradek": "other"},
 }
-"""The attribute `odradek`, which other readers pass over, keeps apart what Avro has no type for."""
+"""The attribute `odradek`, which other readers ignore, distinguishes kinds without an Avro type of their own."""
 
 
 def avro_schema(name: str, columns: Sequence[Column]) -> dict[str, Any]:
-    """The schema of a table's rows. Raises PipelineError for a name that Avro cannot have."""
+    """Return the schema of a table's rows. Raises PipelineError for a name that Avro does not allow."""
     wrong = [
         one for one in (name, *(column.name for column in columns)) if not re.fullmatch(r"[A-Za-z_]\w*", one, re.A)
     ]
@@ -179,7 +179,7 @@ _PRIMITIVE: Final = {
 
 
 def columns_of_schema(schema: Any) -> list[Column]:  # noqa: ANN401 - a JSON document
-    """The columns of an Avro schema's fields. Raises PipelineError where it is not the schema of a record."""
+    """Return the columns of an Avro schema's fields. Raises PipelineError if it is not the schema of a record."""
     try:
         assert schema["type"] == "record", "it is not a record's"
         return [_column_of_avro(field["name"], field["type"]) for field in schema["fields"]]

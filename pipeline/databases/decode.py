@@ -1,4 +1,4 @@
-"""A record becomes a row: JSON or Avro values are checked against a column, then given to a driver as it takes them."""
+"""Converts records to rows: checks JSON or Avro values against columns, and converts them for a database driver."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ _INT_64: Final = range(-(2**63), 2**63)
 
 
 def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - JSON values
-    """The JSON value, with exact numbers. Raises ValueError for what is not JSON, NaN and Infinity included."""
+    """Return the JSON value, with exact numbers. Raises ValueError for invalid JSON, NaN and Infinity included."""
     return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
 
 
@@ -27,7 +27,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def dump_json(value: Any) -> str:  # noqa: ANN401 - JSON values
-    """What `parse_json` returned as JSON text, with the same numbers."""
+    """Return a result of `parse_json` as JSON text, with the same numbers."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return "{" + ",".join(f"{quoted(name)}:{dump_json(one)}" for name, one in members.items()) + "}"
@@ -132,7 +132,9 @@ _FROM_RECORD: Final[Mapping[Kind, Callable[[Any], Any]]] = {
 
 
 def from_record(column: Column, value: Any) -> Any:  # noqa: ANN401 - a JSON or Avro value
-    """The value of the column, as `from_database` has it. Raises ValueError where it is none."""
+    """Return the column's value, in the form of `from_database`. Raises ValueError if it is not a value of the
+    column.
+    """
     if value is None:
         return None
     if column.kind is Kind.ARRAY:
@@ -147,9 +149,9 @@ def from_record(column: Column, value: Any) -> Any:  # noqa: ANN401 - a JSON or 
 
 
 def _fitting(column: Column, value: Any) -> Any:  # noqa: ANN401
-    """The value, unless the database would change it or cannot have it."""
+    """Return the value; raises ValueError if the database would change or refuse it."""
     if isinstance(value, str):
-        value.encode()  # half a surrogate pair is in no database's text
+        value.encode()  # databases do not store unpaired surrogates
     scale = column.scale
     if isinstance(value, Decimal) and scale is not None and value.is_finite() and round(value, scale) != value:
         raise ValueError(f"it has more than {scale} decimal places")
@@ -168,9 +170,8 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 
 
 def binder(column: Column, dialect: str) -> Callable[[Any], Any]:
-    """A function from a value to what the dialect's driver takes.
-
-    PostgreSQL is sent text, which it reads as the column's own type; SQLite gets text for all that it has no type for.
+    """Return a function from a value to the driver's parameter. PostgreSQL is sent text, which it parses as the
+    column's type; SQLite is sent text for types that it does not have.
     """
     if column.kind is Kind.ARRAY:
         return array_literal if dialect == POSTGRESQL else partial(json_of, column)
@@ -195,7 +196,7 @@ def _as_it_is(value: Any) -> Any:  # noqa: ANN401
 
 
 def array_literal(values: list[Any]) -> str:
-    """PostgreSQL's text of an array."""
+    """Return PostgreSQL's text form of an array."""
     return "{" + ",".join(_array_element(one) for one in values) + "}"
 
 

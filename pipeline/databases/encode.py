@@ -1,4 +1,4 @@
-"""A row of a database becomes a record: what drivers return as one kind of Python value, then as JSON or Avro."""
+"""Converts a database's rows to records: drivers' values to driver-independent Python values, then to JSON or Avro."""
 
 import base64
 import json
@@ -63,7 +63,7 @@ def _instant(raw: Any) -> datetime:  # noqa: ANN401
 
 def _json_text(raw: Any) -> str:  # noqa: ANN401
     text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
-    json.loads(text)  # SQLite does not check it
+    json.loads(text)  # SQLite does not check a column's JSON
     return text
 
 
@@ -84,7 +84,7 @@ _FROM_DATABASE: Final[Mapping[Kind, Callable[[Any], Any]]] = {
 
 
 def from_database(column: Column, raw: Any) -> Any:  # noqa: ANN401 - a driver's value
-    """The value that stands for what a driver returned, whatever the driver. Raises PipelineError for a wrong one."""
+    """Return the driver-independent value for a driver's value. Raises PipelineError for an invalid one."""
     if raw is None:
         return None
     if column.kind is Kind.ARRAY:
@@ -100,7 +100,7 @@ def from_database(column: Column, raw: Any) -> Any:  # noqa: ANN401 - a driver's
 
 
 def from_array(column: Column, raw: Any) -> Any:  # noqa: ANN401 - a driver's value
-    """An element of an array, which is an array itself where there are several dimensions."""
+    """Return the value of an array's element, which in a multi-dimensional array is an array itself."""
     if isinstance(raw, list):
         return [from_array(column, one) for one in raw]  # pyright: ignore[reportUnknownVariableType]
     return from_database(column.element or Column(column.name, Kind.TEXT), raw)
@@ -113,17 +113,17 @@ def _float_json(value: float) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as JSON."""
+    """Return the text as JSON."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def decimal_text(value: Decimal) -> str:
-    """All its digits, without an exponent."""
+    """Return all digits, without an exponent."""
     return format(value, "f") if value.is_finite() else str(value)
 
 
 def time_text(value: datetime | time) -> str:
-    """ISO 8601 with microseconds; an instant in UTC ends in Z."""
+    """Return ISO 8601 with microseconds; an instant is in UTC and ends in Z."""
     return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -144,7 +144,7 @@ _JSON: Final[Mapping[Kind, Callable[[Any], str]]] = {
 
 
 def json_of(column: Column, value: Any) -> str:  # noqa: ANN401 - as `from_database` returns it
-    """The value as JSON text."""
+    """Return the value as JSON text."""
     if value is None:
         return "null"
     if isinstance(value, list):
@@ -154,21 +154,23 @@ def json_of(column: Column, value: Any) -> str:  # noqa: ANN401 - as `from_datab
 
 
 def json_object(columns: Sequence[Column], values: Sequence[Any]) -> bytes:
-    """The row as one JSON object without spaces, the columns in order: equal rows have equal bytes."""
+    """Return the row as a JSON object without spaces, with the columns in order: equal rows have equal bytes."""
     pairs = (f"{quoted(one.name)}:{json_of(one, value)}" for one, value in zip(columns, values, strict=True))
     return f"{{{','.join(pairs)}}}".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class RowFormat:
-    """The encoding of rows as records: the columns, which of them are the key, and an Avro schema unless it is JSON."""
+    """The encoding of rows as records: the columns, those of the key, and an Avro schema (None: JSON)."""
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     schema: Schema | None = None
 
     def encoder(self) -> Callable[[Sequence[Any]], tuple[bytes | None, bytes]]:
-        """A function from a driver's row to key and value. It raises PipelineError for what cannot be mapped."""
+        """Return a function from a driver's row to key and value. It raises PipelineError for a value that cannot be
+        converted.
+        """
         columns = self.columns
         places = [[column.name for column in columns].index(name) for name in self.key]
         key_columns = [columns[place] for place in places]

@@ -1,4 +1,4 @@
-"""How a database is opened, and what its errors mean."""
+"""Opens databases, and maps their errors."""
 
 import importlib.util
 import re
@@ -16,27 +16,27 @@ NEEDED: Final = "pip install 'odradek[sql]'"
 JDBC: Final = "jdbc:"
 BUSY_TIMEOUT_S: Final = 60
 _ABOUT_DATA: Final = ("22", "23", "44", "P0")
-"""SQLSTATE classes that say that the row is wrong, not the database: data, constraints, views' checks, triggers."""
+"""SQLSTATE classes of errors about a row's data: data, constraints, views' checks, triggers."""
 _RAISED: Final = re.compile(r"odradek\.pipeline\.(?:errors|databases\.\w+)\.(\w*Error): (.*)")
 _PASSWORD: Final = re.compile(r"(//[^:/@]*):[^@/]*@|(password=)[^&;]*", re.IGNORECASE)
 
 
 def is_jdbc(url: str) -> bool:
-    """Whether the URL is for Spark's JDBC source instead of SQLAlchemy."""
+    """Return True if the URL is for Spark's JDBC source instead of SQLAlchemy."""
     return url.startswith(JDBC)
 
 
 def shown(url: str) -> str:
-    """The URL without its password, for messages."""
+    """Return the URL without its password, for messages."""
     return _PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", url)
 
 
 def open_engine(url: str, *, exists: bool = False) -> "Engine":
-    """An engine that keeps no connection open between uses. Dispose of it when done.
+    """Return an engine that keeps no connection open between uses. Dispose of it when done.
 
-    A transaction on SQLite takes the lock for writing at its beginning, and waits `BUSY_TIMEOUT_S` for it. With
-    `exists` a missing SQLite file is refused instead of created. Raises PipelineError for what is no URL of a database,
-    MissingError where SQLAlchemy or the database's driver is not installed.
+    A transaction on SQLite takes the write lock when it begins, and waits `BUSY_TIMEOUT_S` for it. With `exists` a
+    missing SQLite file is refused instead of created. Raises PipelineError for an invalid database URL, MissingError if
+    SQLAlchemy or the database's driver is not installed.
     """
     if importlib.util.find_spec("sqlalchemy") is None:
         raise MissingError(f"databases are reached through SQLAlchemy: {NEEDED}")
@@ -82,7 +82,7 @@ def _check_file(address: "URL", *, exists: bool) -> None:
 
 
 def _own_transactions(engine: "Engine") -> None:
-    """Let our BEGIN open transactions: sqlite3's own begin late, after the first read, and then may fail to write."""
+    """Begin transactions with our own BEGIN: those of sqlite3 begin after the first read, and then writes may fail."""
     from sqlalchemy import event
 
     def connected(connection: Any, _record: object) -> None:  # noqa: ANN401 - a sqlite3 connection
@@ -102,7 +102,7 @@ class TransientError(PipelineError):
 
 @contextmanager
 def database_errors(url: str) -> Generator[None]:
-    """Raise what the database says inside the block as PipelineError, TransientError where it cannot be reached."""
+    """Map the database's errors in the block to PipelineError, or TransientError if it cannot be reached."""
     from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
     try:
@@ -114,13 +114,13 @@ def database_errors(url: str) -> Generator[None]:
 
 
 def text_of(error: BaseException) -> str:
-    """What the database said, on one line, without the statement and its values."""
+    """Return the database's message in one line, without the statement and its values."""
     said = getattr(error, "orig", None) or error
     return " ".join(str(said).split()) or type(said).__name__
 
 
 def is_about_data(error: Exception) -> bool:
-    """Whether an error is about the data of a row (a constraint, a type, a range), not about the database."""
+    """Return True if an error is about the data of a row (a constraint, a type, a range), not about the database."""
     from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
     if isinstance(error, IntegrityError | DataError | OverflowError):
@@ -131,7 +131,7 @@ def is_about_data(error: Exception) -> bool:
 
 @contextmanager
 def spark_errors() -> Generator[None]:
-    """Raise the error of a Spark task as PipelineError: our own message, or the first line of Spark's."""
+    """Map the error of a Spark task to PipelineError, with our own message or the first line of Spark's."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -1,4 +1,4 @@
-"""The columns of a table that is made for a topic without a schema: what its JSON values hold."""
+"""Infers the columns of a new table for a topic without a schema, from its JSON values."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -8,12 +8,14 @@ from odradek.pipeline.databases.columns import Column, Kind
 from odradek.pipeline.databases.rows import Fields, Record
 
 Kinds = dict[str, Kind | None]
-"""Each field with its kind, None while only null was seen."""
+"""The kind of each field, None if all values were null."""
 _INT_64: Final = range(-(2**63), 2**63)
 
 
 def kinds_of(fields: Fields, records: Iterable[Record]) -> Kinds:
-    """What the records hold; those that cannot be read are passed over, and become dead letters later."""
+    """Return the kinds of the records' fields; records that cannot be decoded are ignored here, and become dead letters
+    later.
+    """
     found: Kinds = {}
     for record in records:
         try:
@@ -25,7 +27,7 @@ def kinds_of(fields: Fields, records: Iterable[Record]) -> Kinds:
 
 
 def kind_of(value: Any) -> Kind | None:  # noqa: ANN401 - JSON values
-    """The kind of a JSON value; text is text, whatever it looks like."""
+    """Return the kind of a JSON value; a string is always text."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -41,7 +43,7 @@ _WIDER: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
 
 def merged(one: Kinds, other: Kinds) -> Kinds:
-    """The fields of both; a number as wide as both need, JSON where they have nothing in common."""
+    """Return the fields of both: the wider kind of numbers, JSON for kinds without a common one."""
     return one | {name: _common(one.get(name), kind) for name, kind in other.items()}
 
 
@@ -54,5 +56,5 @@ def _common(one: Kind | None, other: Kind | None) -> Kind | None:
 
 
 def columns_of(kinds: Mapping[str, Kind | None]) -> list[Column]:
-    """The columns; a field that was always null is text."""
+    """Return the columns; a field that was always null is text."""
     return [Column(name, kind or Kind.TEXT) for name, kind in kinds.items()]

@@ -1,4 +1,4 @@
-"""Rows of a table through Spark's JDBC source: for databases that SQLAlchemy does not reach."""
+"""Reads rows of a table with Spark's JDBC source, for databases that SQLAlchemy does not support."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -32,7 +32,7 @@ DRIVERS: Final[Mapping[str, str]] = {
     "sqlite": "org.sqlite.JDBC",
     "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
 }
-"""The driver class for a URL `jdbc:NAME:…`; a session does not find it in a jar of spark.jars by itself."""
+"""The driver class for a URL `jdbc:NAME:…`, which Spark does not find by itself in a jar of spark.jars."""
 FETCHED_ROWS: Final = "1000"
 
 _KINDS: Final[Mapping[str, Kind]] = {
@@ -73,13 +73,13 @@ def _frame(spark: "SparkSession", url: str, table: str) -> "DataFrame":
 
 
 def _reason(said: str) -> str:
-    """The line of a Java exception that names what went wrong."""
+    """Return the line of a Java exception with the cause."""
     lines = [line.strip() for line in said.splitlines() if "Exception" in line or "Error:" in line]
     return lines[0].removeprefix(": ") if lines else said[:200]
 
 
 def jdbc_columns(spark: "SparkSession", url: str, table: str) -> list[Column]:
-    """The table's columns. Raises PipelineError where there is none, MissingError without its driver's jar."""
+    """Return the table's columns. Raises PipelineError if there is no table, MissingError without its driver's jar."""
     return [_column(field.name, field.dataType, field.nullable) for field in _frame(spark, url, table).schema.fields]
 
 
@@ -94,7 +94,7 @@ def _column(name: str, declared: Any, nullable: bool) -> Column:  # noqa: ANN401
 
 @dataclass(frozen=True, slots=True)
 class JdbcReader:
-    """The same as `reading.TableReader`, through Spark's JDBC source. Each range is one task's query."""
+    """As `reading.TableReader`, with Spark's JDBC source. Each range is one task's query."""
 
     spark: "SparkSession"
     url: str
@@ -103,7 +103,7 @@ class JdbcReader:
     format: RowFormat
 
     def plan(self, after: Position | None, rows: int, most: int) -> list[Range]:
-        """The next ranges of about `rows` rows each, `most` at most; only increasing columns are read for it."""
+        """Return the next ranges of about `rows` rows each, at most `most`; reads only the increasing columns."""
         with spark_errors():
             found = self._head(after, rows * most)
         marks = found[rows - 1 :: rows]
@@ -111,18 +111,18 @@ class JdbcReader:
         return [Range(first, last) for first, last in pairwise(bounds) if first != last]
 
     def read(self, spark: "SparkSession", ranges: Sequence[Range]) -> list[list[Pair]]:
-        """The records of each range."""
+        """Return the records of each range."""
         with spark_errors():
             parts = [self._ordered(span).rdd.mapPartitions(partial(encode_rows, self.format)) for span in ranges]
             return spark.sparkContext.union(parts).glom().collect()
 
     def rows(self, span: Range) -> Iterator[Pair]:
-        """The records of one range, read as they are taken."""
+        """Yield the records of one range."""
         with spark_errors():
             yield from encode_rows(self.format, self._ordered(span).toLocalIterator())
 
     def unordered(self) -> int:
-        """How many rows have NULL where the load goes by."""
+        """Return the number of rows with NULL in the increasing columns."""
         from pyspark.sql import functions as f
 
         frame, nulls = self._all(), f.lit(False)  # noqa: FBT003
@@ -132,7 +132,7 @@ class JdbcReader:
             return frame.where(nulls).count()
 
     def waiting(self, after: Position | None) -> int:
-        """How many rows are to be loaded now."""
+        """Return the number of rows to load."""
         with spark_errors():
             return self._conditioned(after).count()
 
@@ -147,7 +147,7 @@ class JdbcReader:
         ]
 
     def _ordered(self, span: Range) -> "DataFrame":
-        """One partition, in order."""
+        """Return one partition, in order."""
         frame = self._conditioned(span.after, limited=False)
         if span.until is not None:
             frame = frame.where(~self._behind(span.until))
@@ -197,14 +197,16 @@ class JdbcReader:
 
 
 def _literal(value: Any, kind: str) -> "SparkColumn":  # noqa: ANN401 - a position's value
-    """The value through its text: Spark would read a Python time without zone in the process's own."""
+    """Return the value as a literal from its text: Spark would interpret a Python time without a zone in the process's
+    time zone.
+    """
     from pyspark.sql import functions as f
 
     return f.lit(value.isoformat() if isinstance(value, date) else str(value)).cast(kind)
 
 
 def encode_rows(form: RowFormat, rows: Iterable[Any]) -> Iterator[Pair]:
-    """Spark's rows as records. Instants come as times without a zone, in this process's own."""
+    """Return Spark's rows as records. Spark returns instants as times without a zone, in the process's time zone."""
     encode = form.encoder()
     instants = [column.kind is Kind.INSTANT for column in form.columns]
     for row in rows:

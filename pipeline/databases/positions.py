@@ -1,4 +1,4 @@
-"""How far a load has come: the values of the increasing columns in the last row that was loaded, and ranges of them."""
+"""The position of a load: the values of the increasing columns in the last loaded row, and ranges of positions."""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,12 @@ from uuid import UUID
 from odradek.pipeline.errors import PipelineError
 
 Position = tuple[Any, ...]
-"""A driver's values, one a column, none of them NULL."""
+"""A driver's values, one per increasing column, none of them NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The rows behind `after` (None: from the first on) up to and with `until` (None: to the last)."""
+    """The rows after `after` (None: from the first) up to and including `until` (None: to the last)."""
 
     after: Position | None
     until: Position | None
@@ -38,7 +38,7 @@ _BY_NAME: Final = {name: read for name, _, read in _TEXTS.values()}
 
 
 def to_json(position: Position) -> list[list[Any]]:
-    """The position as JSON has it, each value with its type. Raises PipelineError for a type without an order."""
+    """Return the position in JSON form, each value with its type. Raises PipelineError for a type without an order."""
     for value in position:
         if type(value) not in _TEXTS:
             raise PipelineError(f"a load cannot go by a column whose values are {type(value).__name__}")

@@ -1,4 +1,6 @@
-"""Rows of a table through SQLAlchemy by ranges of increasing columns: planned in the driver, read in Spark tasks."""
+"""Reads rows of a table with SQLAlchemy, by ranges of increasing columns: planned in the driver, read in Spark
+tasks.
+"""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,10 +28,9 @@ FETCHED_ROWS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a load goes by: expressions over columns, each the first of its columns that is not NULL.
-
-    `timestamp` says that the first of them is a time, of which only what is `delay_s` old is loaded; `zone` is that of
-    times without one. `unique` says that no two rows have the same values.
+    """The order of a load: expressions over columns, each the first of its columns that is not NULL. With `timestamp`
+    the first expression is a time, and only rows older than `delay_s` are loaded; `zone` is that of times without one.
+    With `unique` no two rows have the same values.
     """
 
     expressions: tuple[tuple[str, ...], ...]
@@ -40,7 +41,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """A table as tasks read it; it goes to them as it is."""
+    """The reader of a table, pickled for tasks."""
 
     url: str
     schema: str | None
@@ -49,9 +50,8 @@ class TableReader:
     format: RowFormat
 
     def plan(self, after: Position | None, rows: int, most: int) -> list[Range]:
-        """The next ranges of about `rows` rows each, `most` at most.
-
-        A range of equal timestamps is longer. Raises PipelineError.
+        """Return the next ranges of about `rows` rows each, at most `most`. Rows with equal timestamps are in one
+        range. Raises PipelineError.
         """
         with self._reading() as (connection, source):
             limit = self._limit(connection, source)
@@ -60,7 +60,7 @@ class TableReader:
         return [Range(first, last) for first, last in pairwise(bounds) if first != last]
 
     def unordered(self) -> int:
-        """How many rows have NULL where the load goes by, so that it never comes to them."""
+        """Return the number of rows with NULL in the increasing columns, which are never loaded."""
         from sqlalchemy import func, or_, select
 
         with self._reading() as (connection, source):
@@ -68,7 +68,7 @@ class TableReader:
             return connection.execute(select(func.count()).select_from(source).where(or_(*nulls))).scalar_one()
 
     def waiting(self, after: Position | None) -> int:
-        """How many rows are to be loaded now."""
+        """Return the number of rows to load."""
         from sqlalchemy import func, select
 
         with self._reading() as (connection, source):
@@ -78,13 +78,13 @@ class TableReader:
             return connection.execute(query).scalar_one()
 
     def read(self, spark: "SparkSession", ranges: Sequence[Range]) -> list[list[Pair]]:
-        """The records of each range, read by as many tasks. Raises PipelineError."""
+        """Return the records of each range, read by one task each. Raises PipelineError."""
         context = spark.sparkContext
         with spark_errors():
             return context.parallelize(list(ranges), len(ranges)).map(partial(read_range, self)).collect()
 
     def rows(self, span: Range) -> Iterator[Pair]:
-        """The records of one range, in order, read as they are taken."""
+        """Yield the records of one range, in order."""
         from sqlalchemy import select
 
         with self._reading() as (connection, source):
@@ -102,7 +102,7 @@ class TableReader:
         self, connection: "Connection", source: "FromClause", after: Position | None,
         limit: "ColumnElement[bool] | None", rows: int, most: int,
     ) -> list[Position]:  # fmt: skip
-        """The values of every `rows`-th row, and of the last one that is to be loaded now."""
+        """Return the positions of every `rows`-th row, and of the last one to load."""
         from sqlalchemy import func, or_, select
 
         ordered = [expression.label(f"o{index}") for index, expression in enumerate(_expressions(source, self.order))]
@@ -127,14 +127,14 @@ class TableReader:
         return found if limit is None else [*found, limit]
 
     def _limit(self, connection: "Connection", source: "FromClause") -> "ColumnElement[bool] | None":
-        """Only what is old enough: by the database's own clock, as rows are stamped by it."""
+        """Return the condition for rows that are old enough, by the database's clock, which sets the timestamps."""
         if not self.order.timestamp:
             return None
         from sqlalchemy import func, or_, select
 
         stamp = _expressions(source, self.order)[0]
         if connection.dialect.name == SQLITE:
-            # Its times are text, with a space or a T, or numbers, of which it is not known what they count.
+            # SQLite's times are text, with a space or a T, or numbers of unknown unit.
             days = func.julianday("now") - self.order.delay_s / 86400
             return or_(func.typeof(stamp) != "text", func.julianday(stamp) <= days)
         now: datetime = connection.execute(select(func.now())).scalar_one()
@@ -157,7 +157,8 @@ class TableReader:
             ):
                 if connection.dialect.name == POSTGRESQL:
                     connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-                # SQLAlchemy does not know every reserved word; elsewhere quotes would change what a name means.
+                # SQLAlchemy does not list every reserved word; in other databases quotes would make the name
+                # case-sensitive.
                 quote = True if connection.dialect.name in {SQLITE, POSTGRESQL} else None
                 names: list[ColumnClause[Any]] = [column(quoted_name(one.name, quote)) for one in self.format.columns]
                 yield connection, table(quoted_name(self.table, quote), *names, schema=self.schema)
@@ -166,7 +167,7 @@ class TableReader:
 
 
 def read_range(reader: TableReader, span: Range) -> list[Pair]:
-    """The records of one range: what a Spark task returns."""
+    """Return the records of one range, in a Spark task."""
     return list(reader.rows(span))
 
 
@@ -178,7 +179,7 @@ def _expressions(source: "FromClause", order: Order) -> list["ColumnElement[Any]
 
 
 def _behind(expressions: Sequence["ColumnElement[Any]"], position: Position) -> "ColumnElement[bool]":
-    """`(a, b) > (x, y)` in words that every database knows, and of which an index on `a` is used."""
+    """Return `(a, b) > (x, y)` in SQL that every database supports, and that uses an index on `a`."""
     return _compared(expressions, position, lambda column, value: column > value)
 
 
@@ -204,7 +205,7 @@ def _compared(
 
 
 def _read_as(source: "FromClause", column: Column) -> "ColumnElement[Any]":
-    """The column, as text where a driver's own value would lose something."""
+    """Return the column, as text if the driver's value would lose information."""
     from sqlalchemy import String, cast
 
     named = source.c[column.name]

@@ -10,7 +10,7 @@ from odradek.pipeline.databases.decode import from_record, parse_json
 
 Mode = Literal["upsert", "append"]
 PLACE: Final = ("kafka_topic", "kafka_partition", "kafka_offset")
-"""The columns that say which record a row of an append comes from."""
+"""The columns with the source record of an appended row."""
 
 
 class Record(NamedTuple):
@@ -25,7 +25,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A row to write, or with `row` None the key of one to delete."""
+    """A row to write or, with `row` None, the key of a row to delete."""
 
     key: tuple[Any, ...]
     row: Mapping[str, Any] | None
@@ -33,7 +33,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RecordMapping:
-    """How the topic's records map to the table: picklable, made into a function in each task by `changes_of`."""
+    """The mapping of the topic's records to the table: picklable, converted to a function in each task by
+    `changes_of`.
+    """
 
     topic: str
     mode: Mode
@@ -43,7 +45,7 @@ class RecordMapping:
     schema: Schema | None = None
 
     def changes_of(self) -> Callable[[Record], Change]:
-        """A function from a record to its change, which raises ValueError with the reason for a record without one."""
+        """Return a function from a record to its change; it raises ValueError with the reason if there is none."""
         reader = Fields(self.key, self.key_from_value, self.schema)
         by_name = {column.name: column for column in self.columns}
         placed = frozenset(PLACE) & by_name.keys()
@@ -75,7 +77,7 @@ def _value(columns: Mapping[str, Column], name: str, fields: Mapping[str, Any]) 
 
 
 def _row(columns: Mapping[str, Column], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole row: what the record does not name is NULL, unless the database fills it."""
+    """Return the whole row: columns missing in the record are NULL, unless the database fills them."""
     if unknown := [name for name in fields if name not in columns]:
         raise ValueError(f"the table has no column {', '.join(map(repr, unknown))}")
     row: dict[str, Any] = {name: None for name, column in columns.items() if not column.filled and name not in PLACE}
@@ -90,7 +92,7 @@ def _check_agreement(columns: Mapping[str, Column], fields: Mapping[str, Any], k
 
 @dataclass(slots=True)
 class Fields:
-    """Reads keys and values: the key is a JSON object, or where it is one column that column's value alone."""
+    """Decodes keys and values: a key is a JSON object, or for one column only that column's value."""
 
     key: tuple[str, ...]
     key_from_value: bool
@@ -98,7 +100,7 @@ class Fields:
     _decode: Callable[[bytes], dict[str, Any]] | None = field(init=False, default=None)
 
     def key_of(self, record: Record) -> dict[str, Any]:
-        """The fields of the key, empty where it is taken from the value. Raises ValueError."""
+        """Return the fields of the key, empty if the key is in the value. Raises ValueError."""
         if not self.key or self.key_from_value:
             return {}
         if record.key is None:
@@ -117,7 +119,7 @@ class Fields:
         return dict.fromkeys(self.key, found)
 
     def fields_of(self, record: Record) -> dict[str, Any] | None:
-        """The fields of the value, None for a null one. Raises ValueError."""
+        """Return the fields of the value, None for a null one. Raises ValueError."""
         if record.value is None:
             return None
         if self.schema is not None:
@@ -133,6 +135,6 @@ class Fields:
 
 
 def place_columns() -> Sequence[Column]:
-    """The columns of `PLACE`."""
+    """Return the columns of `PLACE`."""
     kinds = (Kind.TEXT, Kind.INT, Kind.INT)
     return [Column(name, kind, nullable=False) for name, kind in zip(PLACE, kinds, strict=True)]

@@ -1,9 +1,9 @@
-"""Records and the position that they bring a load to, in one Kafka transaction: both are there, or neither.
+"""Commits records and the load's position after them in one Kafka transaction.
 
-The position is a record of a compacted topic of the job's own. Committed offsets with metadata would do as well, but a
-group without members loses them after `offsets.retention.minutes`, and the load would begin anew. The transactional id
-is made of the job's name: a load that starts fences the one before it, of which nothing is committed from then on, and
-only then reads the position.
+The position is a record of a compacted topic of the job. Committed offsets with metadata are not used, because a group
+without members loses them after `offsets.retention.minutes`, and the load would start again. The transactional id is
+made of the job's name: a load first fences an earlier one, which then cannot commit any more, and only then reads the
+position.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -28,7 +28,7 @@ ATTEMPTS: Final = 3
 POLL_S: Final = 0.5
 _QUEUE_FULL_WAIT_S: Final = 0.1
 SETTINGS: Final[Mapping[str, Any]] = {
-    "partitioner": "murmur2_random",  # where Java's clients would put a key
+    "partitioner": "murmur2_random",  # the partition that Java's clients choose for the key
     "linger.ms": 50,
     "compression.type": "lz4",
     "client.id": "odradek-pipeline",
@@ -36,24 +36,26 @@ SETTINGS: Final[Mapping[str, Any]] = {
 
 
 class FencedError(PipelineError):
-    """Another load of the same job has begun; this one has to end."""
+    """Another load of the same job has started; this one has to end."""
 
 
 class ProgressTopic:
-    """Where a job's position is kept."""
+    """The topic with a job's position."""
 
     def __init__(self, connection: Connection, job: str) -> None:
         self.name = PROGRESS_PREFIX + job
         self._connection = connection
 
     def prepare(self) -> None:
-        """Create the topic where it is missing."""
+        """Create the topic if it is missing."""
         with Cluster(self._connection) as cluster:
             if self.name not in cluster.topics():
                 cluster.create_topic(self.name, 1, {"cleanup.policy": "compact"})
 
     def read(self) -> dict[str, Any] | None:
-        """The last committed position. No transaction of the job may be open: its producer is initialised."""
+        """Return the last committed position. The job's producer has to be initialised first, so that no transaction is
+        open.
+        """
         from confluent_kafka import OFFSET_BEGINNING, Consumer
         from confluent_kafka import TopicPartition as KafkaTopicPartition
 
@@ -98,7 +100,7 @@ class TransactionalSender:
         self._pending: Counter[int] = Counter()
 
     def open(self) -> dict[str, Any] | None:
-        """Fence a former load of the job, and return the position that is committed. Raises PipelineError."""
+        """Fence earlier loads of the job, and return the committed position. Raises PipelineError."""
         from confluent_kafka import KafkaException, Producer
 
         self._progress.prepare()
@@ -115,10 +117,10 @@ class TransactionalSender:
         return self._progress.read()
 
     def send(self, records: Iterable[tuple[bytes | None, bytes]], position: Callable[[int], Mapping[str, Any]]) -> None:
-        """Commit the records, in order, and with them the position: a document made of their number.
+        """Commit the records, in order, together with the position: a document made from their number.
 
-        A transaction that the broker aborts is tried again, a list of records `ATTEMPTS` times. Raises FencedError, or
-        PipelineError where it cannot be committed; then nothing of it is.
+        If the broker aborts the transaction it is retried, up to `ATTEMPTS` times. Raises FencedError, or PipelineError
+        if it cannot be committed; then nothing was committed.
         """
         left = ATTEMPTS if isinstance(records, list) else 1
         while True:
@@ -173,7 +175,7 @@ class TransactionalSender:
                 return
 
     def _retried(self, call: Any) -> None:  # noqa: ANN401
-        """Call until it is done or cannot be: what the broker did meanwhile is answered by the next call."""
+        """Call until it succeeds or fails permanently: a repeated call returns the outcome of an earlier one."""
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self._connection.timeout_s
@@ -199,7 +201,9 @@ class TransactionalSender:
         self._retried(lambda: self._producer.abort_transaction(self._connection.timeout_s))
 
     def _try_abort(self) -> None:
-        """Try to abort before another error is raised; if that fails, the broker aborts at the time-out."""
+        """Try to abort before another error is raised; if that fails, the broker aborts after the transaction
+        timeout.
+        """
         try:
             self._abort()
         except PipelineError as error:
@@ -222,11 +226,11 @@ class TransactionalSender:
 
 
 class _AbortedError(Exception):
-    """The transaction has to be aborted, and can be tried again."""
+    """The transaction has to be aborted, and can be retried."""
 
 
 def topic_ends(connection: Connection, topic: str) -> dict[int, int]:
-    """The end offset of each partition of the topic; a missing topic is created with the cluster's defaults."""
+    """Return the end offset of each partition of the topic; a missing topic is created with the cluster's defaults."""
     from odradek.pipeline.cluster import LATEST
 
     with Cluster(connection) as cluster:

@@ -1,4 +1,4 @@
-"""What a database says about a table, and how one is made for a topic."""
+"""Describes a database's tables, and creates those for topics."""
 
 import warnings
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the database says about a table."""
+    """The database's description of a table."""
 
     schema: str | None
     name: str
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
     unique: tuple[frozenset[str], ...] = ()
-    """The sets of columns that the primary key, a constraint or an index makes unique."""
+    """The sets of columns that are unique by the primary key, a constraint or an index."""
 
 
 def split_name(table: str) -> tuple[str | None, str]:
-    """`schema.table` or `table`."""
+    """Split `schema.table` or `table`."""
     schema, dot, name = table.rpartition(".")
     return (schema if dot else None), name
 
 
 def describe(engine: "Engine", table: str) -> Described | None:
-    """What the table is like, or None where there is none. Raises SQLAlchemy's errors."""
+    """Return the table's description, None if there is no table. Raises SQLAlchemy's errors."""
     from sqlalchemy import MetaData, Table
     from sqlalchemy.exc import NoSuchTableError, SAWarning
 
@@ -71,7 +71,7 @@ def _unique(found: "Table") -> tuple[frozenset[str], ...]:
 
 
 def described(url: str, table: str) -> Described:
-    """What the table is like. Raises PipelineError where there is none."""
+    """Return the table's description. Raises PipelineError if there is no table."""
     engine = open_engine(url, exists=True)
     try:
         with database_errors(url):
@@ -85,7 +85,7 @@ def described(url: str, table: str) -> Described:
 
 def create_table(connection: "Connection", table: str, columns: Sequence[Column], key: Sequence[str]) -> None:
     """Create the table with these columns and primary key. Raises SQLAlchemy's errors."""
-    quote = connection.dialect.identifier_preparer.quote_identifier  # SQLAlchemy does not know every reserved word
+    quote = connection.dialect.identifier_preparer.quote_identifier  # SQLAlchemy does not list every reserved word
     schema, name = split_name(table)
     lines = [
         f"{quote(one.name)} {created_type(one, connection.dialect.name)}{' NOT NULL' if one.name in key else ''}"

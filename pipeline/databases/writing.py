@@ -1,4 +1,4 @@
-"""The writing of records in a Spark task: in groups, each in one transaction with the offset after its last record."""
+"""Writes records in a Spark task: in groups, each in one transaction with the offset after its last record."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -25,7 +25,7 @@ RecordBatch = Any
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What a task has to know, which it is sent as it is."""
+    """The parameters of a task, pickled."""
 
     url: str
     schema: str | None
@@ -37,10 +37,10 @@ class WritePlan:
 
 
 def write_batches(plan: WritePlan, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-    """Write the records of one Spark partition, which is a range of one topic partition, in order; gives nothing back.
+    """Write the records of one Spark partition, which is a range of one topic partition, in order; yields nothing.
 
-    For `mapInArrow`. Records below the offset that is kept are passed over, so that a task that runs again, or twice,
-    changes nothing. Raises PipelineError, FencedExportError among others.
+    For `mapInArrow`. Records below the stored offset are skipped, so a repeated task changes nothing. Raises
+    PipelineError, FencedExportError among others.
     """
     with database_errors(plan.url), closing(Writer(plan)) as writer:
         for partition, records in groupby(records_of(batches), key=lambda record: record.partition):
@@ -51,13 +51,13 @@ def write_batches(plan: WritePlan, batches: Iterable[RecordBatch]) -> Iterator[R
 
 
 def records_of(batches: Iterable[RecordBatch]) -> Iterator[Record]:
-    """The records of Spark's batches of `partition, offset, timestamp in ms, key, value`."""
+    """Yield the records of Spark's batches of `partition, offset, timestamp in ms, key, value`."""
     for batch in batches:
         yield from map(Record._make, zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
 class Writer:
-    """Writes to one table, with one statement for each set of columns that records name."""
+    """Writes to one table, with one statement for each set of columns of records."""
 
     def __init__(self, plan: WritePlan) -> None:
         from sqlalchemy import column, quoted_name, table
@@ -71,7 +71,7 @@ class Writer:
         self._connection = self._engine.connect()
 
     def write(self, partition: int, records: Sequence[Record]) -> None:
-        """Commit the records and the offset behind the last, in one transaction. Raises FencedExportError."""
+        """Commit the records and the offset after the last one in one transaction. Raises FencedExportError."""
         books = self._plan.books
         connection = self._connection
         with connection.begin():
@@ -142,9 +142,8 @@ class Writer:
 
 
 def runs(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """The changes in runs that have each key once, the last change of it: only that one is seen in the end.
-
-    A run ends before a change of a key that names other columns than the one before it, which it does not replace.
+    """Divide the changes into runs with one change per key, the last one, since it replaces the others. A run ends
+    before a change of the same key with other columns, which does not replace the earlier one.
     """
     run: dict[tuple[Any, ...], Change] = {}
     for change in changes:
@@ -161,7 +160,7 @@ def runs(changes: Sequence[Change]) -> Iterator[list[Change]]:
 def apply(
     connection: "Connection", placed: Sequence[Placed], together: Callable[["Connection", Sequence[Change]], None]
 ) -> list[DeadLetter]:
-    """Make the changes, all together; where a row is refused, one by one. Returns those that the database refused."""
+    """Apply the changes, all together, or if a row is refused one by one. Returns those that the database refused."""
     if not placed:
         return []
     try:
@@ -185,5 +184,6 @@ def apply(
 
 
 def _letter(record: Record, error: str) -> DeadLetter:
-    said = error.replace("\x00", "\\0").encode(errors="backslashreplace").decode()  # what a database's text can hold
-    return DeadLetter(record.offset, record.timestamp_ms, record.key, record.value, said)
+    # databases refuse NUL and unpaired surrogates in text
+    reason = error.replace("\x00", "\\0").encode(errors="backslashreplace").decode()
+    return DeadLetter(record.offset, record.timestamp_ms, record.key, record.value, reason)
