@@ -1,7 +1,6 @@
-"""How a bug is planted: something inside is replaced, and it must be there.
+"""Planting of bugs: replaces an existing attribute, usually a private one.
 
-What is replaced is mostly private. A mutant whose target has another name by now would plant nothing, so both
-functions fail then.
+A mutant whose target was renamed would plant nothing, so both functions fail in that case.
 """
 
 from inspect import getattr_static
@@ -11,12 +10,12 @@ import pytest
 
 
 def inside(owner: Any, name: str) -> Any:
-    """What `owner`, a class or a module, has under `name`."""
+    """The attribute `name` of `owner`, a class or a module."""
     assert getattr_static(owner, name, None) is not None, f"{owner.__name__} has no {name} to plant a bug in"
     return getattr(owner, name)
 
 
 def plant(patch: pytest.MonkeyPatch, owner: Any, name: str, instead: Any) -> None:
-    """Put `instead` where `owner` has something under `name`."""
+    """Replaces the attribute `name` of `owner` by `instead`."""
     inside(owner, name)
     patch.setattr(owner, name, instead)

@@ -1,4 +1,4 @@
-"""What `pip install` brings: one package, `odradek`, which works beside other packages named as our folders are."""
+"""The result of `pip install`: one package, `odradek`, which works beside packages named like our folders."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def test_a_broker_answers(kafka_broker, kafka_topic):
 
 
 def run(*command: object, cwd: Path = ROOT, code: int = 0, **variables: str) -> str:
-    """Run a command that has to end with `code`; its output."""
+    """Runs a command that must end with `code`; returns its output."""
     ours = ("PYTHON", "PYTEST", "ODRADEK")
     foreign = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(
@@ -66,7 +66,7 @@ def built(uv, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module", params=["odradek-*.whl", "odradek-*.tar.gz"], ids=["wheel", "sdist"])
 def installed(request, built, uv, tmp_path_factory) -> Path:
-    """The `bin` of a new environment with nothing but the distribution, the default dependencies and pytest."""
+    """The `bin` folder of a new environment with only the distribution, its default dependencies and pytest."""
     environment = tmp_path_factory.mktemp("environment")
     (distribution,) = built.glob(request.param)
     run(uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, environment)
@@ -76,7 +76,7 @@ def installed(request, built, uv, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    """A project whose own packages are named as our folders are, and would fail loudly if they were taken for ours."""
+    """A project with packages named like our folders, which fails if they are taken for ours."""
     for name in ("gateway", "wire", "pipeline"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("MINE = 1\n")

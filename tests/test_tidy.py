@@ -1,4 +1,4 @@
-"""The rules of size and purity that no linter holds."""
+"""Rules of size and purity that no linter checks."""
 
 import ast
 import re
@@ -24,11 +24,14 @@ TABLES = {
 }
 """Pure tables, which may be long."""
 PRIVATE_ACCESSES = 1
-"""How often tests reach into what is private elsewhere. Each says why at its place; planted bugs go through `plant`."""
+"""The allowed number of accesses to private names in tests.
+
+Each has a comment with the reason; planted bugs go through `plant`.
+"""
 PACKAGES = ("wire", "partitions", "coordinator", "storage_backends", "gateway", "pipeline", "odradek")
 PURE = ("wire", "partitions", "coordinator")
 SLACK = (3, 200, 40, 40, 10, 4, 4, 8, 1.5, 0.8)
-"""How far each number of a line in the table of sizes may be off where a tenth of it is less: small folders change."""
+"""The allowed absolute deviation of each number in the table of sizes, where a tenth of it is less."""
 
 
 def tracked(*folders: str) -> list[Path]:
@@ -67,7 +70,7 @@ def sizes_of(line: str) -> tuple[str, list[float]]:
 
 
 def test_the_table_of_sizes_is_true() -> None:
-    """`scripts/sizes.py` prints it; a tenth more or less is no reason to print it again."""
+    """`scripts/sizes.py` prints the table; deviations below a tenth are allowed."""
     written = dict(sizes_of(line) for line in (ROOT / "docs/architecture.md").read_text().split("\n") if "% |" in line)
     computed = dict(map(sizes_of, runpy.run_path(str(ROOT / "scripts/sizes.py"))["ours"]()))
     assert written.keys() - computed.keys() == {"`h11`", "`trio`"}
@@ -96,7 +99,7 @@ def our_classes() -> dict[str, list[ast.ClassDef]]:
 
 
 def has_member(class_name: str, member: str) -> bool:
-    """Whether a class of this name, or a base of it, defines the member: in its body, or as an attribute of self."""
+    """True if a class of this name, or a base, defines the member in its body or as an attribute of self."""
     for cls in our_classes().get(class_name, ()):
         for node in ast.walk(cls):
             match node:
@@ -115,7 +118,7 @@ def has_member(class_name: str, member: str) -> bool:
 
 
 def prose() -> Iterator[tuple[str, str]]:
-    """The pages about the inside, and the docstrings of modules."""
+    """The architecture pages, and the docstrings of modules."""
     for path in (ROOT / "docs/architecture.md", *sorted((ROOT / "docs/internals").glob("*.md"))):
         yield str(path.relative_to(ROOT)), path.read_text()
     for path in tracked():
@@ -165,7 +168,7 @@ def test_every_advertised_api_has_a_handler() -> None:
 
 
 def test_no_two_modules_of_tests_have_one_name() -> None:
-    """They are imported by their bare names: in one process the second would be taken for the first."""
+    """They are imported by their bare names, so in one process the second would be taken for the first."""
     names = Counter(path.name for path in tracked("tests") if path.name not in {"__init__.py", "conftest.py"})
     assert [name for name, count in names.items() if count > 1] == []
 

@@ -58,13 +58,13 @@ class Verdict:
     test: str
     kafka: Result
     odradek: Result
-    word: str
+    label: str
     reason: str = ""
 
     @property
     def is_good(self) -> bool:
         """False for a test that ends worse than on Kafka, or fails for another cause, without a listed reason."""
-        return self.word != "WORSE"
+        return self.label != "WORSE"
 
 
 def judge(
@@ -124,11 +124,11 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
     lines = ["| test | Kafka | Odradek | | why |", "|---|---|---|---|---|"]
     for v in verdicts:
         why = " ".join(v.reason.split()).replace("|", "\\|")[:160]
-        lines.append(f"| {v.test} | {v.kafka.status.value} | {v.odradek.status.value} | {v.word} | {why} |")
+        lines.append(f"| {v.test} | {v.kafka.status.value} | {v.odradek.status.value} | {v.label} | {why} |")
     return lines
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     """How many of each verdict, in one line."""
-    words = [v.word for v in verdicts]
-    return ", ".join(f"{words.count(word)} {word}" for word in sorted(set(words)))
+    labels = [v.label for v in verdicts]
+    return ", ".join(f"{labels.count(label)} {label}" for label in sorted(set(labels)))

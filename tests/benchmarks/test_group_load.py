@@ -1,4 +1,4 @@
-"""The load of idle groups: what counts as an answer, and a steady rate without a broker's help."""
+"""The load of idle groups: which answers count, and a steady rate, without a broker."""
 
 import pytest
 

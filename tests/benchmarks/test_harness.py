@@ -1,4 +1,4 @@
-"""The parts of the benchmark harness that reckon and print; what loads a broker is proved by running it."""
+"""The calculating and printing parts of the benchmark harness; parts that load a broker are tested by running them."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ RATE = Figure("rate", "MB/s")
 
 
 class FakeSide:
-    """A side whose figures are written down, one a round; an exception among them is raised."""
+    """A side with given figures, one per round; an exception among them is raised."""
 
     def __init__(self, name, figures):
         self.name = name

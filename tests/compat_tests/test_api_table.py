@@ -1,4 +1,4 @@
-"""The table of APIs in docs/apis.md says what is advertised, and every advertised version has been compared."""
+"""The table of APIs in docs/apis.md matches what is advertised, and every advertised version has been compared."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What follows from the results of a published suite, and how franz-go's output is read."""
+"""Verdicts from the results of a published suite, and the parser of franz-go's output."""
 
 import pytest
 
@@ -12,7 +12,7 @@ OFFERED = {ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1)}
 
 
 @pytest.mark.parametrize(
-    ("kafka", "odradek", "word"),
+    ("kafka", "odradek", "label"),
     [
         (PASSED, PASSED, "same"),
         (SKIPPED, SKIPPED, "same"),
@@ -24,14 +24,14 @@ OFFERED = {ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1)}
         (FAILED, SKIPPED, "not on Kafka either"),
     ],
 )
-def test_a_test_must_do_as_well_as_on_kafka(kafka, odradek, word):
+def test_a_test_must_do_as_well_as_on_kafka(kafka, odradek, label):
     (verdict,) = judge({"TestX": kafka}, {"TestX": odradek}, [GROUPS], {})
-    assert verdict.word == word
-    assert verdict.is_good is (word != "WORSE")
+    assert verdict.label == label
+    assert verdict.is_good is (label != "WORSE")
 
 
 @pytest.mark.parametrize(
-    ("kafka", "odradek", "word"),
+    ("kafka", "odradek", "label"),
     [
         ("a.SomeError: [Error 54] no ACLs", "a.SomeError: [Error 54] without an authorizer", "same"),
         ("a.SomeError: [Error 54] no ACLs", "a.SomeError: [Error 39] no ACLs", "WORSE"),
@@ -41,28 +41,28 @@ def test_a_test_must_do_as_well_as_on_kafka(kafka, odradek, word):
         ("got 17 of 20 records", "unable to join", "WORSE"),
     ],
 )
-def test_two_failures_are_the_same_only_for_the_same_cause(kafka, odradek, word):
+def test_two_failures_are_the_same_only_for_the_same_cause(kafka, odradek, label):
     sides = ({"TestX": Result(Status.FAILED, said=said)} for said in (kafka, odradek))
     (verdict,) = judge(*sides, [], {})
-    assert verdict.word == word
-    assert verdict.is_good is (word == "same")
+    assert verdict.label == label
+    assert verdict.is_good is (label == "same")
 
 
 def test_a_test_that_never_ran_here_is_worse():
-    assert [v.word for v in judge({"TestX": PASSED}, {}, [], {})] == ["WORSE"]
+    assert [v.label for v in judge({"TestX": PASSED}, {}, [], {})] == ["WORSE"]
 
 
 def test_a_listed_skip_counts_only_while_the_api_is_not_advertised():
     kafka, odradek = {"TestX/848": PASSED}, {"TestX/848": SKIPPED}
-    assert [v.word for v in judge(kafka, odradek, [GROUPS], {})] == ["skips itself"]
-    assert [v.word for v in judge(kafka, odradek, [GROUPS], {ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0)})] == [
+    assert [v.label for v in judge(kafka, odradek, [GROUPS], {})] == ["skips itself"]
+    assert [v.label for v in judge(kafka, odradek, [GROUPS], {ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0)})] == [
         "skips itself"
     ]
-    assert [v.word for v in judge(kafka, odradek, [GROUPS], OFFERED)] == ["WORSE"]
+    assert [v.label for v in judge(kafka, odradek, [GROUPS], OFFERED)] == ["WORSE"]
 
 
 def test_a_failure_is_never_a_listed_skip():
-    assert [v.word for v in judge({"TestX/848": PASSED}, {"TestX/848": FAILED}, [GROUPS], {})] == ["WORSE"]
+    assert [v.label for v in judge({"TestX/848": PASSED}, {"TestX/848": FAILED}, [GROUPS], {})] == ["WORSE"]
 
 
 def test_the_table_says_why():
@@ -106,8 +106,8 @@ def test_no_output_is_no_result():
 
 def test_a_listed_failure_counts_only_while_the_api_is_not_advertised():
     listed = Skip("TestX", "needs it", ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, may_fail=True)
-    assert [v.word for v in judge({"TestX": PASSED}, {"TestX": FAILED}, [listed], {})] == ["listed"]
-    assert [v.word for v in judge({"TestX": PASSED}, {"TestX": FAILED}, [listed], OFFERED)] == ["WORSE"]
+    assert [v.label for v in judge({"TestX": PASSED}, {"TestX": FAILED}, [listed], {})] == ["listed"]
+    assert [v.label for v in judge({"TestX": PASSED}, {"TestX": FAILED}, [listed], OFFERED)] == ["WORSE"]
 
 
 JUNIT = """<testsuites><testsuite>

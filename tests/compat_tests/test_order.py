@@ -1,4 +1,4 @@
-"""Files with long tests are begun first, and tests of a file stay together and in their order."""
+"""Files with long tests start first, and tests of a file stay together and in order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every example runs as it stands and prints what its page says."""
+"""Every example runs as printed on its page, and prints what the page shows."""
 
 import os
 import re
@@ -10,22 +10,22 @@ import pytest
 from examples.flights.processes import missing_for_spark
 from tests.postgres import skip_without_postgres
 
-pytestmark = pytest.mark.timeout(240)  # many start a Spark of their own
+pytestmark = pytest.mark.timeout(240)  # many start a separate Spark
 ROOT = Path(__file__).resolve().parents[2]
 JARS = str(ROOT / ".cache" / "jars")
 
 
 PRINTED = re.findall(r"^\| `([^`]+)` \|", (ROOT / "examples" / "README.md").read_text(), re.MULTILINE)
-"""The command lines that the page prints."""
+"""The command lines on the page."""
 
 
 def output_of(printed: str, timeout_s: int = 200) -> str:
-    """What a line of the page prints, run as it stands by a shell that has no uv."""
+    """The output of a command line of the page, run by a shell without uv."""
     assert printed in PRINTED
     done = subprocess.run(
         ["/bin/sh", "-c", printed],
         cwd=ROOT,
-        # the options of this run are not the example's
+        # pytest options of this run must not apply to the example
         env={"ODRADEK_JARS": JARS} | os.environ | {"PYTEST_ADDOPTS": "", "PATH": path_without_uv()},
         capture_output=True,
         text=True,
@@ -57,10 +57,10 @@ def test_confluent():
 
 
 def test_consumer_group():
-    told = output_of(".venv/bin/python -m examples.consumer_group")
-    assert "anna did 50 jobs; bedrich did 50 jobs" in told
-    assert "anna did 100 jobs, from partitions [0, 1, 2, 3]" in told
-    assert "committed: 200 of 200" in told
+    output = output_of(".venv/bin/python -m examples.consumer_group")
+    assert "anna did 50 jobs; bedrich did 50 jobs" in output
+    assert "anna did 100 jobs, from partitions [0, 1, 2, 3]" in output
+    assert "committed: 200 of 200" in output
 
 
 def test_the_fixtures_example_passes():
@@ -74,63 +74,63 @@ def test_spark_batch():
 
 
 def test_pipeline_mirror():
-    told = output_of(".venv/bin/python -m examples.pipeline_mirror")
-    assert told == "10 records copied\n10 records copied\nidentical, 20 records compared\n"
+    output = output_of(".venv/bin/python -m examples.pipeline_mirror")
+    assert output == "10 records copied\n10 records copied\nidentical, 20 records compared\n"
 
 
 def test_pipeline_audit():
-    told = output_of(".venv/bin/python -m examples.pipeline_audit")
-    assert told == "20 records, 10 committed, 2 markers\neverything is explained\n"
+    output = output_of(".venv/bin/python -m examples.pipeline_audit")
+    assert output == "20 records, 10 committed, 2 markers\neverything is explained\n"
 
 
 def test_pipeline_load():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
-    told = output_of(".venv/bin/python -m examples.pipeline_load")
-    assert told.startswith("rows loaded: 3\nrows that came later: 1\n")
-    assert told.endswith('{"id":3,"item":null,"price":null}\n{"id":4,"item":"paper","price":"12.25"}\n')
+    output = output_of(".venv/bin/python -m examples.pipeline_load")
+    assert output.startswith("rows loaded: 3\nrows that came later: 1\n")
+    assert output.endswith('{"id":3,"item":null,"price":null}\n{"id":4,"item":"paper","price":"12.25"}\n')
 
 
 def test_pipeline_export():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
-    told = output_of(".venv/bin/python -m examples.pipeline_export")
-    assert "records: 5 skipped: {'dead letter': 1}" in told
-    assert "rows: [('ann', 'Prague', 2)]" in told
-    assert 'why: visits: "many" is no int' in told
+    output = output_of(".venv/bin/python -m examples.pipeline_export")
+    assert "records: 5 skipped: {'dead letter': 1}" in output
+    assert "rows: [('ann', 'Prague', 2)]" in output
+    assert 'why: visits: "many" is no int' in output
 
 
 def test_outbox():
     skip_without_postgres()
-    told = output_of(".venv/bin/python -m examples.outbox")
-    assert told.startswith("rows: [('paper', 500), ('pens', 12)]\nrecord: order 1 ")
-    assert told.count("record: ") == 2
-    assert 'record: order 3 {"id": 3, "item": "pens", "quantity": 12}' in told
+    output = output_of(".venv/bin/python -m examples.outbox")
+    assert output.startswith("rows: [('paper', 500), ('pens', 12)]\nrecord: order 1 ")
+    assert output.count("record: ") == 2
+    assert 'record: order 3 {"id": 3, "item": "pens", "quantity": 12}' in output
 
 
 def test_pipeline_compact():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
-    told = output_of(".venv/bin/python -m examples.pipeline_compact")
-    assert re.fullmatch(r"\d+ files became 1, with 96 records as before\n", told), told
+    output = output_of(".venv/bin/python -m examples.pipeline_compact")
+    assert re.fullmatch(r"\d+ files became 1, with 96 records as before\n", output), output
 
 
 def test_pipeline_restore():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
-    told = output_of(".venv/bin/python -m examples.pipeline_restore")
-    assert "10 records written, 0 already there\n0 records written, 10 already there\n" in told
+    output = output_of(".venv/bin/python -m examples.pipeline_restore")
+    assert "10 records written, 0 already there\n0 records written, 10 already there\n" in output
 
 
 def test_pipeline_transform():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
-    told = output_of(".venv/bin/python -m examples.pipeline_transform")
-    assert told.splitlines()[-5:] == ["0 written", "1 written", "1 written", "UA2 is late", "DL3 is late"]
+    output = output_of(".venv/bin/python -m examples.pipeline_transform")
+    assert output.splitlines()[-5:] == ["0 written", "1 written", "1 written", "UA2 is late", "DL3 is late"]
 
 
 def test_pipeline_segments():
     if (reason := missing_for_spark()) is not None:
         pytest.skip(f"SPARK CANNOT RUN HERE: {reason}")
-    told = output_of(".venv/bin/python -m examples.pipeline_segments")
-    assert told == "2 records of Brno\nBrno 2\nPraha 1\n"
+    output = output_of(".venv/bin/python -m examples.pipeline_segments")
+    assert output == "2 records of Brno\nBrno 2\nPraha 1\n"

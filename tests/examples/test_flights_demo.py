@@ -1,4 +1,4 @@
-"""The demo on a slice of its flights, and the parts that its exactness rests on."""
+"""The demo on a part of its flights, and the parts that make it exact."""
 
 import argparse
 import re
@@ -25,7 +25,7 @@ def test_the_demo_agrees_although_a_consumer_is_killed(tmp_path):
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    # Which partitions it has is for the group to say; that they move to the others is for us.
+    # The group decides which partitions the killed consumer had; the demo must move them to others.
     killed = re.search(r"kill -9 (consumer-\d), which had partitions (\d(?:, \d)*)", done.stdout)
     assert killed, done.stdout
     for partition in killed[2].split(", "):
@@ -63,7 +63,7 @@ def test_a_state_survives_its_record():
 
 
 class Bench:
-    """One partition of flights, and members that are polled by hand instead of being processes."""
+    """One partition of flights, and members that the test polls, instead of processes."""
 
     def __init__(self, broker: TestBroker, topic: str) -> None:
         self.bootstrap, self.topic, self.state_topic = broker.bootstrap, topic, f"{topic}-state"
@@ -86,13 +86,13 @@ class Bench:
             store.close()
 
     def read(self, offset: int, count: int) -> list:
-        place = TopicPartition(self.topic, 0)
+        partition = TopicPartition(self.topic, 0)
         consumer = KafkaConsumer(bootstrap_servers=self.bootstrap)
-        consumer.assign([place])
-        consumer.seek(place, offset)
+        consumer.assign([partition])
+        consumer.seek(partition, offset)
         records: list = []
         while len(records) < count:
-            records += consumer.poll(timeout_ms=1_000, max_records=count - len(records)).get(place, [])
+            records += consumer.poll(timeout_ms=1_000, max_records=count - len(records)).get(partition, [])
         consumer.close()
         return records
 
@@ -105,15 +105,15 @@ def bench(kafka_broker, kafka_topic):
 def test_work_that_was_not_written_down_is_done_again_once(bench):
     rows = list(flights(30))
     bench.produce(rows)
-    place = TopicPartition(bench.topic, 0)
+    partition = TopicPartition(bench.topic, 0)
     killed = bench.member("killed")
-    killed.count(place, bench.read(0, 10))
+    killed.count(partition, bench.read(0, 10))
     killed.checkpoint()
-    killed.count(place, bench.read(10, 5))  # dies with these five in memory only
+    killed.count(partition, bench.read(10, 5))  # these five are lost: they were only in memory
     killed.close()
 
     heir = bench.member("heir")
-    heir.count(place, bench.read(10, 20))
+    heir.count(partition, bench.read(10, 20))
     heir.checkpoint()
     heir.close()
     assert bench.stored() == PartitionState(30, totals_of(rows), "heir")
@@ -122,14 +122,14 @@ def test_work_that_was_not_written_down_is_done_again_once(bench):
 def test_records_that_do_not_follow_the_written_state_are_not_counted(bench):
     rows = list(flights(20))
     bench.produce(rows)
-    place = TopicPartition(bench.topic, 0)
+    partition = TopicPartition(bench.topic, 0)
     member = bench.member("member")
-    # One long poll: kafka-python 3.0.12 forgets a generation that completes between two polls when it was the topic's
-    # metadata, not the group, that asked for it. Short polls meet that now and then, with a real Kafka as well.
+    # One long poll: kafka-python 3.0.12 drops a generation that completes between two polls if the rebalance came from
+    # the topic's metadata and not from the group. Short polls sometimes cause that, with a real Kafka as well.
     assert member.consumer.poll(timeout_ms=30_000, max_records=1)
-    member.count(place, bench.read(5, 5))  # the group's committed offset ran ahead of the state
-    assert member.consumer.position(place) == 0
-    member.count(place, bench.read(0, 20))
+    member.count(partition, bench.read(5, 5))  # the group's committed offset is ahead of the state
+    assert member.consumer.position(partition) == 0
+    member.count(partition, bench.read(0, 20))
     member.checkpoint()
     member.close()
     assert bench.stored().totals == totals_of(rows)

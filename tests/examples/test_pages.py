@@ -1,4 +1,4 @@
-"""README.md is short and true, and the pages' links lead somewhere."""
+"""README.md is short and correct, and the pages' links are valid."""
 
 import os
 import re
@@ -128,15 +128,15 @@ def test_the_limits_in_the_page_on_operating_have_these_defaults():
     page = (ROOT / "docs" / "operating.md").read_text()
     table = page[page.index("## Limits") : page.index("**File descriptors.**")]
     rows = re.findall(r"^\| (`[^|]*`) \| ([\d, ]+) \|", table, re.MULTILINE)
-    told = [pair for names, values in rows for pair in zip(names.split(", "), values.split(", "), strict=True)]
-    assert len(told) >= 9
-    for name, default in told:
+    settings = [pair for names, values in rows for pair in zip(names.split(", "), values.split(", "), strict=True)]
+    assert len(settings) >= 9
+    for name, default in settings:
         assert BROKER_CONFIGS[name.strip("`")].default == default
 
 
 @pytest.mark.parametrize("page", ["operating.md", "testing.md", "tools.md"])
 def test_the_commands_and_options_of_a_page_exist(page):
-    """Of `odradek COMMAND …`, in a line of a console block or in backquotes, every command and `--option`."""
+    """Checks `odradek COMMAND …` in lines of console blocks and in backquotes: every command and `--option`."""
     text = (ROOT / "docs" / page).read_text()
     for command in re.findall(r"(?:`|\$ )odradek ([a-z]+)([^`\n#]*)", text):
         name, rest = command

@@ -1,4 +1,4 @@
-"""What the tests of the pipeline share: one Spark for the whole run, and brokers of their own."""
+"""Fixtures for the tests of the pipeline: one Spark for the whole run, and a broker per test."""
 
 import gc
 import os
@@ -20,9 +20,10 @@ os.environ.setdefault("ODRADEK_JARS", str(ROOT / ".cache" / "jars"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Py4J, PySpark and librdkafka leave sockets to the garbage collector, which is not what these tests are about.
+    """Ignores unclosed sockets of Py4J, PySpark and librdkafka, and raises the time limit of tests with Spark.
 
-    What runs in Spark may take longer: the first of such tests starts it, and every query is compiled anew.
+    These libraries leave sockets to the garbage collector, which is not under test. The first test with Spark starts
+    it, and every query is compiled anew.
     """
     for item in items:
         if item.path.is_relative_to(HERE):
@@ -33,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _collect_client_garbage() -> Iterator[None]:
-    """Let what they left behind go now, and not in the middle of a test about something else."""
+    """Collects the libraries' sockets here, and not within another test."""
     yield
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
@@ -42,7 +43,7 @@ def _collect_client_garbage() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark():
-    """The session of the compat tests, since a process has one; it is never stopped before the process ends."""
+    """The session of the compat tests, since a process can have only one; it is never stopped."""
     if os.environ.get("ODRADEK_NO_JAVA") == "1":
         pytest.skip("no Java here (ODRADEK_NO_JAVA=1)")
     return start_spark()
@@ -57,5 +58,5 @@ def broker(tmp_path: Path) -> Iterator[TestBroker]:
 
 @pytest.fixture
 def connection(broker: TestBroker) -> Connection:
-    """How to reach it."""
+    """The connection to the broker."""
     return Connection(broker.bootstrap)

@@ -1,4 +1,4 @@
-"""Commands as processes that are killed with all that they have started: the driver, its JVM and its workers."""
+"""Commands as processes that are killed with all processes they started: the driver, its JVM and its workers."""
 
 import contextlib
 import os
@@ -17,13 +17,13 @@ def chance() -> random.Random:
 
 
 def start(arguments: Sequence[str], errors: Path) -> "subprocess.Popen[str]":
-    """A process group of its own, its stderr in a file."""
+    """Starts a process group, with its stderr in a file."""
     with errors.open("w") as out:
         return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=out, text=True, start_new_session=True)
 
 
 def kill(process: "subprocess.Popen[str]") -> bool:
-    """kill -9 of all of the group at once; whether it had not ended by itself before."""
+    """Sends SIGKILL to the whole group; returns False if the process had already ended by itself."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

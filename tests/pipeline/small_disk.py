@@ -1,4 +1,4 @@
-"""A file system that soon is full, for tests of jobs and brokers whose disk is."""
+"""A small file system, for tests of jobs and brokers with a full disk."""
 
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +12,10 @@ MB = 1024 * 1024
 
 @contextmanager
 def small_file_system(folder: Path, size_mb: int, ballast_mb: int) -> Iterator[Path]:
-    """Mount one of `size_mb` at `folder`, of which a file `ballast` takes `ballast_mb`; root may do so, others skip."""
+    """Mounts one of `size_mb` at `folder`, with a file `ballast` of `ballast_mb`.
+
+    Requires root; otherwise the test is skipped.
+    """
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "tmpfs", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""One set of settings becomes librdkafka's and Java's."""
+"""One set of settings is converted to librdkafka's and Java's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The target's disk is full in the middle of a job: it ends with a line that says so, and the next run goes on."""
+"""The target's disk fills up during a job: the job ends with an error in one line, and the next run continues."""
 
 import json
 import sqlite3
@@ -21,7 +21,7 @@ from tests.pipeline.restore.restore_tables import Archived, records_of, write_ta
 from tests.pipeline.small_disk import small_file_system
 
 ROWS = [Archived(0, offset, b"%06d" % offset * 200) for offset in range(6_000)]
-"""More than the disk has room for while the ballast is there."""
+"""More data than the disk has space for while the ballast is there."""
 KEPT = {"retention.ms": "-1"}
 
 
@@ -34,7 +34,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def full(disk: Path) -> Iterator[TestBroker]:
-    """A durable broker on it."""
+    """A durable broker on the small disk."""
     with odradek.broker(disk / "data") as running:
         yield running
 

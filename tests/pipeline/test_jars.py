@@ -1,4 +1,4 @@
-"""Jars are fetched once, checked, and never left half done."""
+"""Jars are fetched once, verified, and never left half written."""
 
 import hashlib
 from dataclasses import replace

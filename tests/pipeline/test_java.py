@@ -1,4 +1,4 @@
-"""What is said where Java is missing, and which Java is taken."""
+"""The error message without Java, and the choice of Java."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`format("odradek")` in Spark, held to what `format("kafka")` gives of the same broker."""
+"""`format("odradek")` in Spark, compared with `format("kafka")` on the same broker."""
 
 import datetime
 from random import Random
@@ -13,7 +13,7 @@ from odradek.pipeline import SegmentSource
 OFFSETS = '{"mixed":{"0":17,"1":-2}}', '{"mixed":{"0":-1,"1":41}}'
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
-# py4j leaves sockets to the collector
+# py4j leaves sockets to the garbage collector
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
@@ -45,7 +45,7 @@ def create(bootstrap, topic, partitions=1, **config):
 
 
 def fill(bootstrap):
-    """Records of every codec, with and without keys, values and headers, in several segments; aborted ones too."""
+    """Records of every codec, with and without keys, values and headers, in several segments; some are aborted."""
     create(bootstrap, "mixed", 2, segment_bytes="1048576")
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         write(bootstrap, "mixed", 60, {"compression.type": codec})

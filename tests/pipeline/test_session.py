@@ -1,4 +1,4 @@
-"""A session from `spark_session`, in a process of its own, writes and reads a topic."""
+"""A session from `spark_session`, in a separate process, writes and reads a topic."""
 
 import os
 import subprocess

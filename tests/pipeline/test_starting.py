@@ -1,4 +1,4 @@
-"""Spark's start: masters that are none, failures in one line, and a terminal without its greeting."""
+"""Spark's start: invalid masters, failures in one line, and a terminal without Spark's welcome message."""
 
 import os
 import pty
@@ -69,7 +69,7 @@ class Failing:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "message"),
     [
         (
             "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
@@ -80,8 +80,8 @@ class Failing:
         ("Answer from Java side is empty", "Answer from Java side is empty"),
     ],
 )
-def test_a_start_that_fails_is_told_by_its_last_cause(said, told):
-    with pytest.raises(PipelineError, match=f"^Spark does not start: {told}$"):
+def test_a_start_that_fails_is_told_by_its_last_cause(said, message):
+    with pytest.raises(PipelineError, match=f"^Spark does not start: {message}$"):
         start(Failing(said))
 
 
@@ -119,7 +119,7 @@ def stderr_of(program, *, terminal):
 def read(descriptor):
     try:
         return os.read(descriptor, 4096)
-    except OSError:  # what a terminal says when its other end is closed
+    except OSError:  # a terminal raises this when its other end is closed
         return b""
 
 

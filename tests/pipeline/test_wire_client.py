@@ -1,4 +1,4 @@
-"""The client over our own wire messages: raw batches out and in, leaders, topics that go, connections that end."""
+"""The client over our own wire messages: raw batches, leaders, deleted topics, closed connections."""
 
 import socket
 from collections.abc import Iterator
@@ -34,23 +34,23 @@ def batch(offset: int, *values: bytes) -> bytes:
     return build_batch([SimpleRecord(b"k", value, 5) for value in values], base_offset=offset)
 
 
-def fetch(client: WireClient, place: TopicPartition = PART, offset: int = 0) -> Fetched:
-    return client.fetch({place: offset}, max_bytes=1 << 20, partition_max_bytes=1 << 20, max_wait_ms=0)[place]
+def fetch(client: WireClient, partition: TopicPartition = PART, offset: int = 0) -> Fetched:
+    return client.fetch({partition: offset}, max_bytes=1 << 20, partition_max_bytes=1 << 20, max_wait_ms=0)[partition]
 
 
 def test_batches_are_imported_and_fetched_as_they_are(client: WireClient, connection: Connection) -> None:
     create(connection, partitions=2)
-    places = {PART: batch(3, b"a", b"b"), TopicPartition("t", 1): batch(0, b"c")}
-    imported = client.import_batches(places)
-    assert {place: (one.error, one.log_end_offset) for place, one in imported.items()} == {
+    batches = {PART: batch(3, b"a", b"b"), TopicPartition("t", 1): batch(0, b"c")}
+    imported = client.import_batches(batches)
+    assert {partition: (one.error, one.log_end_offset) for partition, one in imported.items()} == {
         PART: (0, 5),
         TopicPartition("t", 1): (0, 1),
     }
-    for place, sent in places.items():
-        assert bytes(fetch(client, place).records)[16:] == sent[16:]
-    assert client.list_offsets(places, LATEST) == {PART: 5, TopicPartition("t", 1): 1}
+    for partition, sent in batches.items():
+        assert bytes(fetch(client, partition).records)[16:] == sent[16:]
+    assert client.list_offsets(batches, LATEST) == {PART: 5, TopicPartition("t", 1): 1}
     assert client.list_offsets([PART], EARLIEST) == {PART: 0}
-    again = client.import_batches({PART: places[PART]})[PART]
+    again = client.import_batches({PART: batches[PART]})[PART]
     assert (again.error, again.log_end_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 5)
 
 

@@ -1,4 +1,4 @@
-"""Connections over TLS and SASL, against a server that does the other half of each."""
+"""Connections over TLS and SASL, against a fake server."""
 
 import base64
 import hashlib
@@ -57,7 +57,7 @@ class Server:
                     parts = encode_response_parts(self._answer(request), header.api_version, header.correlation_id)
                     end.sendall(b"".join(parts))
         except OSError:
-            pass  # the client does not like the certificate, which the test looks at
+            pass  # the client refuses the certificate, which the test checks
 
     def _answer(self, request: Message) -> Message:
         if isinstance(request, SaslHandshakeRequest):

@@ -1,4 +1,4 @@
-"""What Spark's workers are spared: only in such a worker, and imports work as before."""
+"""Shortcuts in Spark's workers: they apply only there, and imports work as before."""
 
 import gc
 import importlib

@@ -17,7 +17,7 @@ from odradek.wire.schema.codec import decode_exact, encode
 from odradek.wire.schema.schema import Message
 
 PLAIN = Choices(unknown_tags=False, small_numbers=True)
-"""kio gives unknown tags up and turns numbers into error codes, dates and durations."""
+"""kio drops unknown tags, and converts numbers to error codes, dates and durations."""
 
 
 def kio_class(cls: type[Message], version: int) -> type | None:

@@ -1,4 +1,4 @@
-"""What is encoded comes back, for every message in every version, and what a version lacks is refused."""
+"""Every message in every version is decoded to what was encoded; fields that a version lacks are refused."""
 
 import dataclasses
 from typing import Any
@@ -29,7 +29,7 @@ def test_defaults_round_trip_in_every_version(cls: type[Message]):
 
 
 def with_required_values(message: Message) -> Message:
-    """Kafka, too, gives these fields a null that may not be sent."""
+    """Like Kafka, the schema has a null default for these fields, which must not be sent."""
     nulls: dict[str, Any] = {
         spec.name: b"" if spec.type.name == "records" else ()
         for spec in message.__fields__

@@ -1,4 +1,4 @@
-"""Whatever bytes come in, a decoder raises ProtocolError or returns, and takes no memory for mere claims."""
+"""For any bytes, a decoder returns or raises ProtocolError, and never allocates memory by announced lengths alone."""
 
 import random
 import tracemalloc
@@ -61,15 +61,15 @@ def test_random_bytes_as_frames_and_stored_records(content: bytes):
 def mutations(frame: GoldenFrame, chance: random.Random) -> Iterator[bytes]:
     for _ in range(MUTATIONS_PER_FRAME):
         content = bytearray(frame.content)
-        place = chance.randrange(len(content) + 1)
+        position = chance.randrange(len(content) + 1)
         match chance.randrange(4):
             case 0:
-                del content[place:]
+                del content[position:]
             case 1:
                 evil = chance.choice(HOSTILE)
-                content[place : place + len(evil)] = evil
+                content[position : position + len(evil)] = evil
             case 2:
-                content[place:place] = chance.choice(HOSTILE)
+                content[position:position] = chance.choice(HOSTILE)
             case _:
                 for _ in range(chance.randrange(1, 6)):
                     content[chance.randrange(len(content))] = chance.randrange(256)

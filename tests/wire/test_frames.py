@@ -1,4 +1,4 @@
-"""Splitting a byte stream: any cut gives the same frames, held frames never change, claims cost nothing."""
+"""Splitting a byte stream: any chunks give the same frames, held frames never change, lengths alone cost nothing."""
 
 import tracemalloc
 
@@ -17,7 +17,7 @@ def framed(*bodies: bytes) -> bytes:
 
 
 def feed(reader: FrameReader, stream: bytes, receive_bytes: int = 1 << 30) -> list[memoryview]:
-    """Receive ``stream`` in pieces of at most ``receive_bytes``."""
+    """Receives ``stream`` in pieces of at most ``receive_bytes``."""
     frames: list[memoryview] = []
     while stream:
         buffer = reader.get_buffer()
@@ -34,11 +34,11 @@ def feed(reader: FrameReader, stream: bytes, receive_bytes: int = 1 << 30) -> li
     receive_bytes=st.integers(1, 50) | st.integers(500, 200_000),
 )
 def test_any_cut_gives_the_same_frames(sizes: list[int], receive_bytes: int):
-    bodies = [bytes([place + 1]) * size for place, size in enumerate(sizes)]
+    bodies = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
     reader = FrameReader(LIMIT)
     receive_bytes = max(receive_bytes, sum(sizes) // 2000)
     frames = feed(reader, framed(*bodies), receive_bytes)
-    # All frames are still held here: had memory been used again, the first ones would have changed.
+    # All frames are still held here: if memory were reused, the first ones would have changed.
     assert [bytes(frame) for frame in frames] == bodies
     assert [bytes(frame) for frame in feed(reader, framed(b"next"))] == [b"next"]
 
@@ -134,7 +134,7 @@ def test_a_frame_cut_near_the_end_of_a_chunk_survives_slow_receives(room: int):
     reader = FrameReader(LIMIT)
     feed(reader, framed(*[b"x" * 1000] * 500))
     size = len(reader.get_buffer()) - room
-    # Single bytes let the next chunk be small, while a large part of a frame still stands in this one.
+    # Receiving single bytes makes the next chunk small while a large part of a frame is still in this one.
     bodies = [b"a" * (size - 4), b"b" * 200, b"c" * 5000]
     stream = framed(*bodies)
     assert [bytes(frame) for frame in feed(reader, stream, 7)] == bodies

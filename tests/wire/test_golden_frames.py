@@ -11,7 +11,7 @@ from odradek.wire.headers import decode_response, encode_request, encode_respons
 
 KEYS = {key.name.title().replace("_", ""): key for key in ApiKey}
 DIFFERENT: dict[tuple[str, str], str] = {}
-"""Frames that do not come out as they went in, by scenario and API, with the reason: none is known."""
+"""Frames that are not encoded to the same bytes, by scenario and API, with the reason: none."""
 
 BY_SCENARIO: dict[str, list[GoldenFrame]] = defaultdict(list)
 for golden in golden_frames():

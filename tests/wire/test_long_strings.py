@@ -1,4 +1,4 @@
-"""Strings beyond Kafka's limit are refused where they come in, and messages that quote long ones are shortened."""
+"""Strings beyond Kafka's limit are refused on decoding, and messages that quote long ones are shortened."""
 
 import struct
 
@@ -64,9 +64,9 @@ def test_a_long_message_is_shortened(version):
     quoted = "No topic is called " + "ü" * MAX_STRING_BYTES
     result = CreatableTopicResult(name="t", error_code=17, error_message=quoted)
     found = decode_exact(CreateTopicsResponse, version, encode(CreateTopicsResponse(topics=(result,)), version))
-    told = found.topics[0].error_message
-    assert quoted.startswith(told.removesuffix("..."))
-    assert MAX_STRING_BYTES - 4 < len(told.encode()) <= MAX_STRING_BYTES
+    message = found.topics[0].error_message
+    assert quoted.startswith(message.removesuffix("..."))
+    assert MAX_STRING_BYTES - 4 < len(message.encode()) <= MAX_STRING_BYTES
 
 
 def test_any_other_long_string_is_a_bug_of_ours():

@@ -1,4 +1,4 @@
-"""Our schema against Kafka's own message definitions, field by field."""
+"""Our schema compared with Kafka's own message definitions, field by field."""
 
 from typing import Any
 from uuid import UUID
@@ -34,7 +34,7 @@ def definitions() -> dict[str, dict[str, Any]]:
 
 
 def is_of_other_groups(definition: dict[str, Any]) -> bool:
-    """Whether it is a stored record of share or streams groups, which Odradek does not have."""
+    """True for stored records of share and streams groups, which Odradek does not have."""
     return definition["type"] in KINDS and definition["name"].startswith(("ShareGroup", "StreamsGroup"))
 
 
@@ -74,13 +74,13 @@ def compare_field(cls: type[Struct], spec: FieldSpec, expected: dict[str, Any]) 
     if nested is None:
         assert spec.type.name == type_name, where
     else:
-        # A name that two messages of a module use for different structs has the message's in front.
+        # If two messages of a module have different structs of one name, the message's name is its prefix.
         assert spec.type.name.removeprefix("[]").endswith(type_name.removeprefix("[]")), where
         assert spec.type.name.startswith("[]") == type_name.startswith("[]"), where
     tagged = in_range(expected.get("taggedVersions"))
     assert spec.tagged == tagged, where
     assert spec.tag == expected.get("tag"), where
-    # A few tagged fields of stored records give only their tagged versions, or claim more: those count.
+    # A few tagged fields of stored records define only their tagged versions, or a wider range: those count.
     assert spec.versions == (in_range(expected["versions"]) if tagged == NO_VERSIONS else tagged), where
     assert spec.nullable == in_range(expected.get("nullableVersions")), where
     assert spec.ignorable == bool(expected.get("ignorable", False)), where
@@ -90,7 +90,7 @@ def compare_field(cls: type[Struct], spec: FieldSpec, expected: dict[str, Any]) 
 
 
 def default_of(spec: FieldSpec, expected: dict[str, Any]) -> object:
-    """The default by the rules of Kafka's generator: what is said, else zero, empty, or no records."""
+    """The default by the rules of Kafka's generator: as given, else zero, empty, or no records."""
     given, kind = expected.get("default", ""), expected["type"]
     if given in (None, "null") or kind == "records":
         return None

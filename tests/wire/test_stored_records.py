@@ -1,4 +1,4 @@
-"""Stored records as Kafka's own classes wrote them, and what surrounds them in a log."""
+"""Stored records as Kafka's own classes write them, and their framing in a log."""
 
 from uuid import UUID
 
@@ -85,7 +85,7 @@ VALUES = [
         "00030008636f6e73756d657200000004000572616e676500026d31000000000000004d0000000100026d31ffff00016300022f68"
         "000000010000000200000001030000000104",
     ),
-    # A nullable struct inside a tagged field has a presence byte, too.
+    # A nullable struct inside a tagged field also has a presence byte.
     (CONSUMER, 0, "000001010263026802027401ffffffff010100110100000007020672616e67650301020000"),
 ]
 METADATA = [

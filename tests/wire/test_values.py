@@ -1,4 +1,4 @@
-"""`@immutable` and `@mutable` keep what slotted dataclasses promise, frozen or not."""
+"""`@immutable` and `@mutable` behave like slotted dataclasses, frozen or not."""
 
 import copy
 import pickle
@@ -45,7 +45,7 @@ class Box(Generic[T]):
 
 @mutable
 class Tally:
-    """How often each was seen."""
+    """Counts, with the names seen."""
 
     total: int = 0
     seen: list[str] = field(default_factory=list[str])

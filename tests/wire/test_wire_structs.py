@@ -1,4 +1,4 @@
-"""Messages behave as frozen, slotted, keyword-only dataclasses; error codes explain themselves."""
+"""Messages behave as frozen, slotted, keyword-only dataclasses; error codes have descriptions."""
 
 import ast
 import dataclasses
@@ -75,7 +75,7 @@ def test_every_error_code_has_a_message_of_its_own():
 
 
 def test_importing_the_codec_imports_no_message():
-    """Start-up stays quick: message modules come in when their API is first used."""
+    """For a quick start, message modules are imported when their API is first used."""
     loaded = "sorted(m for m in sys.modules if m.startswith('odradek.wire.messages.'))"
     code = f"import sys, odradek.wire.headers; print({loaded})"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

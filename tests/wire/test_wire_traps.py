@@ -1,4 +1,4 @@
-"""The traps of the protocol that lie in bytes or in the version table, one test or more for each."""
+"""Protocol traps in bytes or in the version table, with one or more tests for each."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Every message of the wire package, Hypothesis values for each, the golden frames and Kafka's definitions."""
+"""Every message of the wire package, Hypothesis strategies for each, the golden frames and Kafka's definitions."""
 
 import json
 import os
@@ -66,7 +66,7 @@ UNKNOWN_TAGS = st.just(()) | st.lists(
 
 
 class Choices(NamedTuple):
-    """What the values may be like; hashable, so that strategies can be kept."""
+    """Restrictions on the values; hashable, so that strategies can be cached."""
 
     unknown_tags: bool = True
     small_numbers: bool = False
@@ -77,7 +77,7 @@ ANY_VALUES = Choices()
 
 @cache
 def messages(cls: type[Message], version: int, choices: Choices = ANY_VALUES) -> st.SearchStrategy[Message]:
-    """Values that ``version`` of ``cls`` can carry; fields that it lacks keep their defaults."""
+    """Values that ``version`` of ``cls`` can carry; fields that the version lacks have their defaults."""
     return structs(cls, version, version in cls.__message__.flexible, choices)
 
 
@@ -133,7 +133,7 @@ def golden_frames() -> tuple[GoldenFrame, ...]:
 
 
 def need_jar(pattern: str) -> Path:
-    """A jar of ours; a test without it fails and says how to get it."""
+    """The newest jar that matches. Fails with instructions if there is none; skips if ODRADEK_NO_JAVA=1."""
     found = sorted(JARS.glob(pattern))
     if not found:
         if os.environ.get("ODRADEK_NO_JAVA") == "1":

@@ -1,4 +1,4 @@
-"""What the tests of tables share."""
+"""Fixtures for the tests of tables."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,6 @@ from tests.pipeline.small_disk import small_file_system
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 10 MB of which 7 MB are taken by a file `ballast`; root may mount one."""
+    """A file system of 10 MB with a file `ballast` of 7 MB; requires root."""
     with small_file_system(tmp_path / "small", 10, 7) as folder:
         yield folder

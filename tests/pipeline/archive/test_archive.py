@@ -1,4 +1,4 @@
-"""Topics become tables: every committed record once, and every other offset explained."""
+"""Topics become tables: every committed record exactly once, and a reason for every other offset."""
 
 import random
 import threading
@@ -15,7 +15,15 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.table.log import FencedError, Log
 from odradek.pipeline.wire_client import WireClient
 from tests.pipeline.archive import topics
-from tests.pipeline.archive.topics import TIME_MS, create, places, produce, produce_transactions, rows, topic_rows
+from tests.pipeline.archive.topics import (
+    TIME_MS,
+    counts_by_offset,
+    create,
+    produce,
+    produce_transactions,
+    rows,
+    topic_rows,
+)
 
 
 def skipped(report: Any) -> dict[str, int]:
@@ -23,7 +31,7 @@ def skipped(report: Any) -> dict[str, int]:
 
 
 def test_a_table_has_what_the_topic_has_once(spark, connection, tmp_path):
-    """Transactions committed and aborted, several batches, two runs, and the same files for Spark's own reader."""
+    """Committed and aborted transactions, several batches, two runs, and the same files for Spark's own reader."""
     create(connection, "t", 3)
     produce(connection, "t", [b"v%d" % number for number in range(700)])
     produce_transactions(connection, "t", [True, False, True])
@@ -39,7 +47,7 @@ def test_a_table_has_what_the_topic_has_once(spark, connection, tmp_path):
     assert archive(spark, "t", path, connection=connection).partitions == []
     expected = topic_rows(spark, connection, "t")
     assert rows(read_table(spark, path), *topics.COLUMNS) == rows(spark.read.parquet(path), *topics.COLUMNS) == expected
-    assert {place[:3] for place in expected} == set(places(read_table(spark, path)))
+    assert {row[:3] for row in expected} == set(counts_by_offset(read_table(spark, path)))
     with Cluster(connection) as cluster:
         assert cluster.committed("lag") == open_table(path).offsets
 
@@ -60,7 +68,7 @@ def test_files_are_in_order_and_in_directories(spark, connection, tmp_path):
 
 
 def test_the_target_size_is_that_of_files(spark, connection, tmp_path):
-    """Before the table tells what a record needs, it is taken for 1,000 bytes."""
+    """Until the table has statistics, a record is assumed to take 1,000 bytes."""
     create(connection, "t", 2)
     for partition in range(2):
         produce(connection, "t", [b"x"] * 150, partition)
@@ -71,7 +79,7 @@ def test_the_target_size_is_that_of_files(spark, connection, tmp_path):
     largest = max(file.size_bytes for file in open_table(path).files.values())
     assert compact(spark, path, target_size_bytes=3 * largest).details["files_after"] == 2
     assert compact(spark, path).details["files_after"] == 1
-    assert len(places(read_table(spark, path))) == read_table(spark, path).count() == 300
+    assert len(counts_by_offset(read_table(spark, path))) == read_table(spark, path).count() == 300
 
 
 def test_it_begins_where_it_is_told(spark, connection, tmp_path):
@@ -112,7 +120,7 @@ def test_what_retention_took_is_told(spark, connection, tmp_path):
 
 
 def test_retention_that_overtakes_a_batch_is_told(spark, connection, tmp_path, monkeypatch):
-    """The records go between the plan and the read, which fails and is planned again."""
+    """The records are deleted between the plan and the read, which fails and is planned again."""
     from odradek.pipeline.archiving import batch, job
 
     create(connection, "t")
@@ -190,7 +198,7 @@ def test_folders_of_others_and_other_settings_are_refused(spark, connection, tmp
 
 
 def test_a_second_archive_fences_the_first(spark, connection, tmp_path, monkeypatch):
-    """The second runs whole while the first has staged its batch and not committed it."""
+    """The second one runs completely while the first has staged its batch and not committed it."""
     from odradek.pipeline.archiving import job
 
     create(connection, "t")
@@ -207,11 +215,15 @@ def test_a_second_archive_fences_the_first(spark, connection, tmp_path, monkeypa
     monkeypatch.setattr(job, "check_counts", meanwhile)
     with pytest.raises((FencedError, PipelineError), match="has taken this table over"):
         archive(spark, "t", path, connection=connection)
-    assert places(read_table(spark, path)) == places(spark.read.parquet(path)) == {("t", 0, n): 1 for n in range(50)}
+    assert (
+        counts_by_offset(read_table(spark, path))
+        == counts_by_offset(spark.read.parquet(path))
+        == {("t", 0, n): 1 for n in range(50)}
+    )
 
 
 def test_a_broker_that_restarts_is_waited_for(spark, broker, connection, tmp_path, monkeypatch):
-    """It goes away between the plan of the second batch and its read, and comes back while the job tries again."""
+    """It stops between the plan of the second batch and its read, and is back while the job retries."""
     from odradek.pipeline.archiving import batch
 
     create(connection, "t", 2)
@@ -230,7 +242,7 @@ def test_a_broker_that_restarts_is_waited_for(spark, broker, connection, tmp_pat
     report = archive(spark, "t", str(tmp_path / "table"), connection=connection, max_offsets=150)
     back[0].join()
     assert (report.complete, report.written) == (True, 400)
-    assert set(places(read_table(spark, tmp_path / "table")).values()) == {1}
+    assert set(counts_by_offset(read_table(spark, tmp_path / "table")).values()) == {1}
 
 
 def test_small_files_are_merged_beside_an_archive(spark, connection, tmp_path, monkeypatch):
@@ -265,15 +277,15 @@ def test_small_files_are_merged_beside_an_archive(spark, connection, tmp_path, m
 
 
 def test_compacted_offsets_are_explained(spark, connection, tmp_path):
-    """Batches with holes, as a compacted topic has them, written as they are."""
+    """Batches with gaps, as in a compacted topic, imported unchanged."""
     from odradek.wire.records.builder import SimpleRecord, build_batch
 
     create(connection, "t", cleanup_policy="compact")
     one = SimpleRecord(b"k", b"v", TIME_MS)
     with WireClient(connection) as client:
-        place = TopicPartition("t", 0)
-        client.import_batches({place: build_batch([one, one], base_offset=5)})
-        client.import_batches({place: build_batch([one], base_offset=9)})
+        partition = TopicPartition("t", 0)
+        client.import_batches({partition: build_batch([one, one], base_offset=5)})
+        client.import_batches({partition: build_batch([one], base_offset=9)})
     report = archive(spark, "t", str(tmp_path / "table"), connection=connection)
     assert (report.complete, report.written) == (True, 3)
     assert report.partitions[0].to_offset == 10
@@ -292,4 +304,4 @@ def test_no_space_is_told_and_the_next_run_goes_on(spark, connection, tmp_path, 
     assert 0 < written < 2_000
     (small_disk / "ballast").unlink()
     assert archive(spark, "t", str(path), connection=connection).written == 2_000 - written
-    assert len(places(read_table(spark, path))) == read_table(spark, path).count() == 2_000
+    assert len(counts_by_offset(read_table(spark, path))) == read_table(spark, path).count() == 2_000

@@ -1,4 +1,4 @@
-"""The command as a process that is killed at random moments, with its JVM; what the next runs make of it."""
+"""The command as a process that is killed at random moments with its JVM, and the results of later runs."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from tests.long_form import rounds
 from tests.pipeline.archive import topics
-from tests.pipeline.archive.topics import create, places, produce, produce_transactions, rows, topic_rows
+from tests.pipeline.archive.topics import counts_by_offset, create, produce, produce_transactions, rows, topic_rows
 from tests.pipeline.killing import chance, kill, start
 
 SETTINGS = ("spark.driver.memory=1g", "spark.ui.enabled=false")
@@ -29,7 +29,7 @@ def command(connection: Connection, path: Path, *more: str, master: str = "local
 
 
 def wait_for_records(path: Path, process: "subprocess.Popen[str]", records: int) -> None:
-    """Until runs have committed so many; opening the table finishes what a killed one left, as any reader does."""
+    """Waits until `records` are committed. Opening the table completes what a killed run left, as any reader does."""
     while process.poll() is None:
         with contextlib.suppress(PipelineError):  # no table yet
             if open_table(path).records >= records:
@@ -63,14 +63,14 @@ def test_kills_at_random_moments_cost_and_double_nothing(spark, connection, tmp_
     good = [row for row in expected if row[:3] not in poisoned]
     assert rows(read_table(spark, path), *topics.COLUMNS) == good
     assert rows(spark.read.parquet(str(path)), *topics.COLUMNS) == good
-    dead = places(spark.read.parquet(f"{path}.dead-letters"))
+    dead = counts_by_offset(spark.read.parquet(f"{path}.dead-letters"))
     assert dead == dict.fromkeys(poisoned, 1)
     assert list((path / "_odradek" / "staging").iterdir()) == []
 
 
 @pytest.mark.timeout(300)
 def test_a_continuous_job_ends_with_the_batch_under_way(spark, connection, tmp_path):
-    """It picks up what comes while it runs; SIGTERM lets it finish, with the CLI's exit code and its report."""
+    """It archives what arrives while it runs; SIGTERM lets it finish, with the CLI's exit code and its report."""
     create(connection, "t")
     produce(connection, "t", [b"x"] * 100)
     path, errors = tmp_path / "table", tmp_path / "errors"
@@ -87,4 +87,4 @@ def test_a_continuous_job_ends_with_the_batch_under_way(spark, connection, tmp_p
     assert process.returncode == 143, errors.read_text()
     report = json.loads(output)
     assert (report["complete"], report["written"]) == (True, 200)
-    assert set(places(read_table(spark, path)).values()) == {1}
+    assert set(counts_by_offset(read_table(spark, path)).values()) == {1}

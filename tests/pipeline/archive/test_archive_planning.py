@@ -1,4 +1,4 @@
-"""Which offsets a batch has, and why offsets have no record: without Spark."""
+"""The offsets of a batch, and the reasons for offsets without a record; without Spark."""
 
 import pytest
 from hypothesis import given
@@ -33,14 +33,14 @@ def test_a_log_that_ends_too_early_is_refused():
 
 @given(ends=st.lists(st.integers(0, 1_000), min_size=1, max_size=5), most=st.integers(1, 1_000))
 def test_batches_are_bounded_and_reach_the_end(ends, most):
-    places = [TopicPartition("t", index) for index in range(len(ends))]
-    bounds = Bounds(dict.fromkeys(places, 0), dict(zip(places, ends, strict=True)))
+    partitions = [TopicPartition("t", index) for index in range(len(ends))]
+    bounds = Bounds(dict.fromkeys(partitions, 0), dict(zip(partitions, ends, strict=True)))
     done: dict[TopicPartition, int] = {}
     for _ in range(2 + sum(ends)):
-        planned = plan(done, {place: 0 for place in places if place not in done}, bounds, most)
+        planned = plan(done, {each: 0 for each in partitions if each not in done}, bounds, most)
         if not planned:
             break
-        assert total(planned) <= most + len(places)
+        assert total(planned) <= most + len(partitions)
         done |= {one.place: one.end for one in planned}
     assert done == bounds.stable
 
@@ -60,7 +60,7 @@ def test_starts(text, start):
 
 
 class Log:
-    """A partition that is made of these batches."""
+    """A partition with these batches."""
 
     def __init__(self, *batches: bytes) -> None:
         self._bytes = b"".join(batches)
@@ -68,9 +68,9 @@ class Log:
     def fetch(self, positions, **_):
         from odradek.wire.records.batch import iter_headers
 
-        (place, position), = positions.items()  # fmt: skip
+        (partition, position), = positions.items()  # fmt: skip
         left = [one for one in iter_headers(memoryview(self._bytes)) if one.next_offset > position]
-        return {place: Fetched(0, memoryview(self._bytes)[left[0].position :] if left else memoryview(b""))}
+        return {partition: Fetched(0, memoryview(self._bytes)[left[0].position :] if left else memoryview(b""))}
 
 
 def marker(offset: int, *, committed: bool) -> bytes:

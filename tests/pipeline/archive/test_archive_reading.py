@@ -1,4 +1,4 @@
-"""Tables read by Spark: the log's files alone, in a schema that grew."""
+"""Tables read by Spark: only the log's files, with a schema that has grown."""
 
 from pathlib import Path
 from typing import Any
@@ -73,9 +73,9 @@ def test_a_schema_grows(spark, old, new, both):
     ("a boolean", "a bigint"), ("a bigint", "A bigint"), ("a decimal(38,0)", "a decimal(38,30)"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_told_and_changes_nothing(spark, old, new):
-    told: list[str] = []
-    assert merged(kind(old), kind(new), lambda path, *_: told.append(path.lower())) == kind(old)
-    assert told == ["a"]
+    refused: list[str] = []
+    assert merged(kind(old), kind(new), lambda path, *_: refused.append(path.lower())) == kind(old)
+    assert refused == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Keys and values as columns: JSON whose fields change, Avro, Protobuf, and what is none of them."""
+"""Keys and values as columns: JSON whose fields change, Avro, Protobuf, and values that cannot be parsed."""
 
 import io
 import json
@@ -26,7 +26,7 @@ def errors(spark: Any, path: Path) -> list[str]:
 
 
 def test_json_of_a_stream_whose_fields_change(spark, connection, tmp_path):
-    """Poisoned records, then a new field and a wider number, then types that do not fit; nothing is lost."""
+    """Invalid records, then a new field and a wider number, then types that do not fit; nothing is lost."""
     create(connection, "t", max_message_bytes="6000000")
     path = tmp_path / "table"
     first = [b'{"a":1,"b":{"c":"x"}}', None, b'{"a":null,"d":[1]}', b"{}", *NO_JSON]
@@ -73,7 +73,7 @@ def test_a_schema_of_the_user_s_and_no_raw_columns(spark, connection, tmp_path):
 
 
 def test_keys_are_parsed_beside_values(spark, connection, tmp_path):
-    """A record of which either is no JSON is a dead letter with the error of one; --drop-raw leaves out both."""
+    """An invalid key or value makes a dead letter with one of the errors; --drop-raw drops the raw bytes of both."""
     from confluent_kafka import Producer
 
     create(connection, "t")
@@ -92,8 +92,8 @@ def test_keys_are_parsed_beside_values(spark, connection, tmp_path):
     kept = read_table(spark, tmp_path / "raw")
     assert rows(kept, "parsed_key", "parsed") == expected
     assert [row[3:] for row in rows(kept, "key", "value")] == [records[offset] for offset in (0, 3, 4)]
-    told = [(row[2], row[3].partition(":")[0]) for row in rows(read_dead_letters(spark, tmp_path / "raw"), "error")]
-    assert told == [(1, "key"), (2, "value"), (5, "value")]
+    errors = [(row[2], row[3].partition(":")[0]) for row in rows(read_dead_letters(spark, tmp_path / "raw"), "error")]
+    assert errors == [(1, "key"), (2, "value"), (5, "value")]
     archive(spark, "t", str(tmp_path / "parsed"), connection=connection, value=json_, key=json_, drop_raw=True)
     bare = read_table(spark, tmp_path / "parsed")
     assert rows(bare, "parsed_key", "parsed") == expected
@@ -128,7 +128,7 @@ def avro(schema: Any, value: Any) -> bytes:
 
 
 def test_avro(spark, connection, tmp_path):
-    """Plain data, then a schema with one more field; a wrong datum is a dead letter, a contradiction is refused."""
+    """Plain data, then a schema with a new field; a wrong datum is a dead letter, an incompatible schema is refused."""
     create(connection, "t")
     good = avro(AVRO, FLIGHT)
     produce(connection, "t", [good, good[:-3], good + b"x", None, b"", avro(AVRO, FLIGHT | {"delay": 7})])

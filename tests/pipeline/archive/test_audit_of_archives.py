@@ -1,4 +1,4 @@
-"""An archived table is held against its topic by `audit`, record by record."""
+"""An archived table is compared with its topic by `audit`, record by record."""
 
 import pytest
 
@@ -14,10 +14,10 @@ DAY_MS = 86_400_000
 
 
 def import_days(connection, *values):
-    """Records at consecutive offsets, those at odd ones a day later than the others."""
+    """Records at consecutive offsets, those at odd offsets a day later than the others."""
     create(connection, "t", 1)
-    records = [SimpleRecord(b"k", value, DAY_MS * (10 + place % 2)) for place, value in enumerate(values)]
-    batches = [build_batch([record], base_offset=place) for place, record in enumerate(records)]
+    records = [SimpleRecord(b"k", value, DAY_MS * (10 + offset % 2)) for offset, value in enumerate(values)]
+    batches = [build_batch([record], base_offset=offset) for offset, record in enumerate(records)]
     with WireClient(connection) as client:
         answer = client.import_batches({TopicPartition("t", 0): b"".join(batches)})
     assert [each.error for each in answer.values()] == [0]

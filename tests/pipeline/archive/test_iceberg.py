@@ -1,4 +1,7 @@
-"""Iceberg: one append a batch, resumed from the offsets of the last snapshot. In a process with the Iceberg jar."""
+"""Iceberg: one append per batch, resumed from the offsets of the last snapshot.
+
+Runs in a separate process with the Iceberg jar.
+"""
 
 import json
 import os
@@ -49,7 +52,7 @@ def iceberg_jar() -> None:
         pytest.skip(f"LOUD: Iceberg is not tested here: {error}")
 
 
-@pytest.mark.timeout(240)  # a Spark of its own
+@pytest.mark.timeout(240)  # a separate Spark
 def test_two_runs_give_each_record_once(connection, tmp_path, iceberg_jar):
     if os.environ.get("ODRADEK_NO_JAVA") == "1":
         pytest.skip("no Java here (ODRADEK_NO_JAVA=1)")

@@ -1,4 +1,4 @@
-"""The log of a table without Spark: order, fences, and what a kill between two steps leaves."""
+"""The log of a table without Spark: order, fencing, and the state after a kill between any two steps."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ def data_file(name: str, first: int, last: int) -> DataFile:
 
 
 def staged(log: Log, writer: table_log.Writer, first: int, last: int, name: str) -> Entry:
-    """A step whose file is in its staging folder."""
+    """An entry whose file is in its staging folder."""
     staging = writer.new_staging()
     path = Path(log.files.root) / STAGING / staging / "data" / name
     path.parent.mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_a_claim_finishes_what_the_fenced_writer_has_committed(root, monkeypatch
 
 
 def commit_unaware(writer: table_log.Writer, entry: Entry) -> None:
-    """The same as `commit`, by a writer that has not noticed that its files are gone."""
+    """Like `commit`, by a writer that has not noticed that its files are deleted."""
     writer.log.add(replace(entry, role=writer.role, writer=writer.name), lambda _: writer.check())
 
 

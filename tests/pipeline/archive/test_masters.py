@@ -1,4 +1,4 @@
-"""The same job file on one machine, on executors of their own, one of which is killed, and on a standalone cluster."""
+"""One job file on a single machine, on separate executors, one of which is killed, and on a standalone cluster."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from odradek.pipeline import open_table, read_table
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.java import find_java
 from tests.long_form import rounds
-from tests.pipeline.archive.topics import create, places, produce
+from tests.pipeline.archive.topics import counts_by_offset, create, produce
 from tests.pipeline.killing import chance
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ def environment(connection: Connection, path: Path, master: str) -> dict[str, st
 
 @contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
-    """A master and two workers on this machine; gives the master's URL."""
+    """A master and two workers on this machine; yields the master's URL."""
     import pyspark
 
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -92,7 +92,7 @@ def test_the_example_on_this_machine_and_on_a_standalone_cluster(connection, tmp
 
 @pytest.mark.torture
 def test_on_local_cluster_executors_that_are_killed_cost_and_double_nothing(spark, connection, tmp_path):
-    """On local-cluster an executor is a process of its own: one is killed, in the long form one after another."""
+    """On local-cluster each executor is a process: one is killed, in the long form one after another."""
     random = chance()
     create(connection, "t", 2)
     produce(connection, "t", READINGS)
@@ -117,11 +117,11 @@ def test_on_local_cluster_executors_that_are_killed_cost_and_double_nothing(spar
     print(f"{killed} executors were killed")
     assert killed
     check(output, path)
-    assert set(places(read_table(spark, path)).values()) == {1}
+    assert set(counts_by_offset(read_table(spark, path)).values()) == {1}
 
 
 def running_executors(process: "subprocess.Popen[str]") -> list[int]:
-    """The process ids of the executors of this session, once there is one; none when the job has ended."""
+    """The process ids of the session's executors, once there is one; none when the job has ended."""
     while process.poll() is None:
         listed = subprocess.run(
             ["ps", "-ww", "-s", str(process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=False

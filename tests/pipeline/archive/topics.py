@@ -1,4 +1,4 @@
-"""Topics for the tests of archives, and what a table of them has to hold."""
+"""Topics for the tests of archives, and the expected content of their tables."""
 
 import time
 from collections import Counter
@@ -23,7 +23,7 @@ def create(connection: Connection, topic: str, partitions: int = 1, **config: st
 
 
 def produce(connection: Connection, topic: str, values: Iterable[bytes | None], partition: int = -1) -> None:
-    """One minute between records, three headers of which two have the same name."""
+    """Produces records one minute apart, with three headers, two of which have the same name."""
     producer = Producer({**connection.for_librdkafka(), "linger.ms": 20})
     headers = [("h", b"1"), ("h", b""), ("n", None)]
     for number, value in enumerate(values):
@@ -36,7 +36,7 @@ def produce(connection: Connection, topic: str, values: Iterable[bytes | None], 
 
 
 def produce_transactions(connection: Connection, topic: str, fates: Sequence[bool], records: int = 5) -> None:
-    """A transaction each in partition 0, committed or aborted."""
+    """One transaction per value in partition 0, committed or aborted."""
     producer = Producer({**connection.for_librdkafka(), "transactional.id": f"{topic}-writer"})
     producer.init_transactions()
     for number, is_committed in enumerate(fates):
@@ -48,10 +48,10 @@ def produce_transactions(connection: Connection, topic: str, fates: Sequence[boo
 
 
 def await_markers(connection: Connection, topic: str) -> None:
-    """Until all transactions that have ended have their markers: the end of one is answered before they are written."""
+    """Waits until all ended transactions have their markers, which are written after the answer."""
     with WireClient(connection) as client:
-        places = [TopicPartition(topic, index) for index in range(len(client.topic(topic).leaders))]
-        while client.list_offsets(places, LATEST) != client.list_offsets(places, LATEST, READ_COMMITTED):
+        partitions = [TopicPartition(topic, index) for index in range(len(client.topic(topic).leaders))]
+        while client.list_offsets(partitions, LATEST) != client.list_offsets(partitions, LATEST, READ_COMMITTED):
             time.sleep(0.05)
 
 
@@ -60,13 +60,13 @@ def rows(frame: Any, *columns: str) -> list[Any]:
     return sorted(map(tuple, frame.select("topic", "partition", "offset", *columns).collect()))
 
 
-def places(frame: Any) -> Counter[tuple[str, int, int]]:
-    """How often the table has each (topic, partition, offset)."""
+def counts_by_offset(frame: Any) -> Counter[tuple[str, int, int]]:
+    """The number of rows for each (topic, partition, offset)."""
     return Counter(map(tuple, frame.select("topic", "partition", "offset").collect()))
 
 
 def topic_rows(spark: Any, connection: Connection, topic: str) -> list[Any]:
-    """What `format("kafka")` reads of the topic, committed records only."""
+    """The rows that `format("kafka")` reads from the topic, committed records only."""
     frame = (
         spark.read.format("kafka")
         .options(**connection.for_spark())

@@ -1,4 +1,4 @@
-"""Whole topics of running brokers, with copies of them that are the same, and that are not."""
+"""Audits of whole topics of running brokers, with copies that are equal and copies that are not."""
 
 import json
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ from tests.pipeline.archive.topics import await_markers
 
 @pytest.fixture
 def second():
-    """Another cluster."""
+    """A connection to another cluster."""
     with odradek.broker() as running:
         yield Connection(running.bootstrap)
 
@@ -94,20 +94,20 @@ def batch(offset, value=b"v", headers=(), time_ms=1_000, **more):
     ],
 )
 def test_one_byte_of_a_copy_is_found(connection, second, changed, columns):
-    for place, more in ((connection, {}), (second, changed)):
-        with Cluster(place) as cluster:
+    for target, more in ((connection, {}), (second, changed)):
+        with Cluster(target) as cluster:
             cluster.create_topic("t", 1, {"retention.ms": "-1"})
-        import_into(place, "t", batch(0), batch(1, **more), batch(2))
+        import_into(target, "t", batch(0), batch(1, **more), batch(2))
     report = audit(connection, "t", against=(second, "t"))
     assert not report.complete
     assert f"offset 1 differs in {columns}" in report.notes[0]
 
 
 def test_records_that_are_missing_or_more_are_found(connection, second):
-    for place, offsets in ((connection, (0, 1, 3)), (second, (0, 2, 3, 4))):
-        with Cluster(place) as cluster:
+    for target, offsets in ((connection, (0, 1, 3)), (second, (0, 2, 3, 4))):
+        with Cluster(target) as cluster:
             cluster.create_topic("t", 1, {"retention.ms": "-1"})
-        import_into(place, "t", *[batch(offset) for offset in offsets])
+        import_into(target, "t", *[batch(offset) for offset in offsets])
     report = audit(connection, "t", against=(second, "t"))
     (found,) = details(report)["compared"][f"{second.bootstrap}/t"]
     assert (found["same"], found["missing"], found["extra"], found["different"]) == (2, 1, 1, 0)
@@ -175,10 +175,10 @@ def test_topics_that_do_not_exist_are_named(connection, second):
 
 
 def test_what_retention_took_from_the_topic_alone_is_explained(connection, second):
-    for place in (connection, second):
-        with Cluster(place) as cluster:
+    for target in (connection, second):
+        with Cluster(target) as cluster:
             cluster.create_topic("t", 1, {"retention.ms": "-1"})
-        import_into(place, "t", *[batch(offset) for offset in range(10)])
+        import_into(target, "t", *[batch(offset) for offset in range(10)])
     with WireClient(connection) as client:
         client.delete_records({TopicPartition("t", 0): 4})
     report = audit(connection, "t", against=(second, "t"))
@@ -206,7 +206,7 @@ def fetched(*batches, aborted=()):
 
 
 def test_aborted_records_are_known_before_their_marker_comes():
-    """In the first fetch no marker is to be seen; the second begins within a transaction."""
+    """The first fetch has no marker; the second one begins within a transaction."""
     first = fetched(transactional(1, 0), transactional(2, 1), transactional(1, 2), aborted=[(2, 1)])
     second = fetched(
         transactional(2, 3), transactional(1, 4), marker(2, 5, commits=False), transactional(2, 6), batch(7),
@@ -216,7 +216,7 @@ def test_aborted_records_are_known_before_their_marker_comes():
 
 
 def damage(folder, value):
-    """Change one byte of a stored record."""
+    """Changes one byte of a stored record."""
     changed = 0
     for path in folder.rglob("*"):
         if path.is_file() and value in (stored := path.read_bytes()):
@@ -245,30 +245,30 @@ def test_a_damaged_batch_is_told_with_its_offsets_and_the_rest_is_read(connectio
 
 
 class Damaged:
-    """What a client fetches of a log of batches of ten records, of which some cannot be parsed."""
+    """A fake client of a log with batches of ten records, some of which cannot be parsed."""
 
     def __init__(self, batches, damaged):
         self.batches, self.damaged, self.fetches = batches, damaged, 0
 
     def fetch(self, positions, *, max_bytes, partition_max_bytes, isolation):
         self.fetches += 1
-        ((place, position),) = positions.items()
+        ((partition, position),) = positions.items()
         first = position // 10
         count = 1 if partition_max_bytes == 1 else 7
         found = [
             b"\0" * 61 if first + number in self.damaged else one
             for number, one in enumerate(self.batches[first : first + count])
         ]
-        return {place: Fetched(0, memoryview(b"".join(found)))}
+        return {partition: Fetched(0, memoryview(b"".join(found)))}
 
 
 @pytest.mark.parametrize("damaged", [{0}, {3, 4, 5}, {98, 99}, {0, 2, 99}, {*range(100)}])
 def test_what_cannot_be_parsed_is_passed_over(damaged):
     log = [build_batch([SimpleRecord(None, b"v")] * 10, base_offset=10 * number) for number in range(100)]
-    told, client = [], Damaged(log, damaged)
-    found = batches(client, TopicPartition("t", 0), 0, 1000, lambda first, end, why: told.append((first, end)))
+    skipped, client = [], Damaged(log, damaged)
+    found = batches(client, TopicPartition("t", 0), 0, 1000, lambda first, end, why: skipped.append((first, end)))
     assert [header.base_offset for header, _ in found] == [10 * n for n in range(100) if n not in damaged]
-    assert sum(end - first for first, end in told) == 10 * len(damaged)
+    assert sum(end - first for first, end in skipped) == 10 * len(damaged)
     assert client.fetches < 150
 
 
@@ -292,7 +292,7 @@ def test_keys_that_another_partitioner_has_placed_are_remarked_and_no_problem(co
 
 
 def test_what_compaction_has_taken_since_a_copy_was_made_is_explained(connection, second):
-    """Both hold the same ten records at first; what is a compacted topic's then lacks the older ones of two keys."""
+    """Both have the same ten records at first; compaction then removes the older records of two keys from one."""
     values = {
         0: (b"a", b"1"),
         1: (b"b", b"1"),
@@ -302,10 +302,10 @@ def test_what_compaction_has_taken_since_a_copy_was_made_is_explained(connection
         5: (b"a", b"3"),
     }
     left = {1, 5}
-    for place, kept in ((connection, left), (second, set(values))):
-        with Cluster(place) as cluster:
+    for target, kept in ((connection, left), (second, set(values))):
+        with Cluster(target) as cluster:
             cluster.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"})
-        import_into(place, "t", *[keyed(offset, *values[offset]) for offset in sorted(kept)])
+        import_into(target, "t", *[keyed(offset, *values[offset]) for offset in sorted(kept)])
     for first, other in ((connection, second), (second, connection)):
         report = audit(first, "t", against=(other, "t"))
         assert report.complete, report.notes
@@ -315,10 +315,10 @@ def test_what_compaction_has_taken_since_a_copy_was_made_is_explained(connection
 
 
 def test_what_no_later_record_explains_is_missing_also_from_a_compacted_topic(connection, second):
-    for place, offsets in ((connection, (0, 2)), (second, (0, 1, 2))):
-        with Cluster(place) as cluster:
+    for target, offsets in ((connection, (0, 2)), (second, (0, 1, 2))):
+        with Cluster(target) as cluster:
             cluster.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"})
-        import_into(place, "t", *[keyed(offset, b"key %d" % offset, b"v") for offset in offsets])
+        import_into(target, "t", *[keyed(offset, b"key %d" % offset, b"v") for offset in offsets])
     report = audit(connection, "t", against=(second, "t"))
     assert not report.complete
     assert "0 missing, 1 extra, 0 different (offset 1 is there in addition)" in report.notes[0]
@@ -367,7 +367,7 @@ def test_the_progress_line_has_a_total_and_comes_to_it(connection, second):
 
 
 class TestCursors:
-    """Two sources whose tables end at different places."""
+    """Two sources whose tables end at different offsets."""
 
     class Fixed:
         name, is_compacted = "fixed", False

@@ -1,4 +1,4 @@
-"""What a partition's batches add up to, and what of it nothing explains."""
+"""Sums over a partition's batches, and offsets that nothing explains."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_offsets_between_batches_and_at_the_end(compacted, reason):
 
 def test_what_retention_has_deleted():
     found = facts(7, start_offset=5)
-    found.see(header(4, 3))  # the batch that holds the log start is there whole
+    found.see(header(4, 3))  # the batch that contains the log start offset is read whole
     found.end()
     assert (found.records, +found.gaps) == (2, {"retention": 5})
 

@@ -12,7 +12,7 @@ __all__ = ["postgres", "postgres_server", "small_disk"]
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> str:
-    """The URL of a SQLite database that is not there yet."""
+    """The URL of a SQLite database that does not exist yet."""
     return f"sqlite:///{tmp_path}/test.db"
 
 

@@ -1,6 +1,6 @@
-"""A program for tests that kill it: loads a table into a topic in small batches and exports the topic beside it.
+"""A program for tests that kill it: loads a table into a topic in small batches and exports the topic in parallel.
 
-Run with BOOTSTRAP SOURCE_URL TARGET_URL BATCH_ROWS; prints "begun" when both work, and "done" when both are.
+Run with BOOTSTRAP SOURCE_URL TARGET_URL BATCH_ROWS; prints "begun" when both jobs run, and "done" when both are.
 """
 
 import sys
@@ -20,7 +20,7 @@ def main(bootstrap: str, source: str, target: str, batch_rows: int) -> None:
     def loading() -> None:
         try:
             load(spark, connection, what)
-        except BaseException as error:  # noqa: BLE001 - told by the main thread
+        except BaseException as error:  # noqa: BLE001 - raised by the main thread
             failures.append(error)
 
     thread = threading.Thread(target=loading)

@@ -1,4 +1,4 @@
-"""The broker is restarted while a load and an export run: they go on, and each row is there once."""
+"""The broker is restarted while a load and an export run: they continue, and each row is there exactly once."""
 
 import json
 import threading
@@ -19,14 +19,14 @@ from odradek.testing import TestBroker
 ROWS = 3_000
 BATCH_ROWS = 20
 SMALL_FETCHES = {"max.partition.fetch.bytes": "65536"}
-"""So that records are still to be fetched when the broker comes back."""
+"""So that records are still to be fetched when the broker is back."""
 
 Restarting = Callable[[Callable[[], bool]], threading.Thread]
 
 
 @pytest.fixture
 def restart_when(broker: TestBroker) -> Iterator[Restarting]:
-    """Begins to wait until something holds; then the broker is restarted, once."""
+    """Starts a thread that waits for a condition and then restarts the broker, once."""
     threads: list[threading.Thread] = []
 
     def begin(holds: Callable[[], bool]) -> threading.Thread:
@@ -46,7 +46,7 @@ def restart_when(broker: TestBroker) -> Iterator[Restarting]:
 
 
 def number(url: str, query: str) -> int:
-    """What a query of one number gives, 0 while there is no such table."""
+    """The result of a query of one number, 0 if the table does not exist yet."""
     try:
         with create_engine(url, poolclass=NullPool).connect() as connection:
             return connection.execute(text(query)).scalar() or 0

@@ -1,4 +1,4 @@
-"""A continuous job waits for what is away, goes on behind what is committed, and ends with a signal."""
+"""A continuous job waits for servers that are down, continues after the committed position, and ends by a signal."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from odradek.pipeline.errors import PipelineError
 
 
 class Job:
-    """Does what `steps` say, one a run, and notes what is called."""
+    """Takes one of `steps` per run, and records the calls."""
 
     def __init__(self, *steps: object) -> None:
         self.steps = list(steps)

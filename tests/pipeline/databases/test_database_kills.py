@@ -1,4 +1,4 @@
-"""kill -9 of load and export at random moments: in the end each row is once in the topic and once in the table."""
+"""kill -9 of load and export at random moments: finally each row is once in the topic and once in the table."""
 
 import json
 import os
@@ -23,7 +23,7 @@ KILLS = rounds(1, 12)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    """The program in a process group of its own, once both jobs have begun."""
+    """Starts the program in its own process group; returns once both jobs have begun."""
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -36,7 +36,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill the driver and Spark's JVM at once."""
+    """Kills the driver and Spark's JVM together."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
 

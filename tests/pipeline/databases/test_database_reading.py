@@ -1,4 +1,4 @@
-"""Which rows a load finds, and in which ranges: each row is in one of them, whatever the columns hold."""
+"""The rows that a load reads, and their ranges: each row is in exactly one range, for any values."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -93,7 +93,7 @@ def test_times_of_sqlite_are_compared_as_they_are_stored(sqlite, kind):
 def test_young_and_future_rows_wait(database, zone):
     stamp = STAMP[database.split(":", maxsplit=1)[0]]
     now = datetime.now(UTC)  # noqa: TID251 - the job's clock, too
-    if not database.startswith("sqlite"):  # whose times without a zone are in UTC
+    if not database.startswith("sqlite"):  # SQLite's times without a zone are in UTC
         now += timedelta(hours=9 if zone == "Asia/Tokyo" else 0)
     ages = {1: 3600, 2: 300, 3: -3600}
     rows = ", ".join(f"({key}, '{(now - timedelta(seconds=age)):%Y-%m-%d %H:%M:%S}')" for key, age in ages.items())

@@ -1,4 +1,4 @@
-"""Every type of the table in docs/pipeline.md goes from a database through a topic into a table made like the first."""
+"""Each type in the table of docs/pipeline.md goes from a database through a topic into a table with the same types."""
 
 import json
 
@@ -68,7 +68,7 @@ def make_table(url: str, name: str, types: dict[str, tuple[str, str]], *, rows: 
 
 
 def content(url: str, name: str, types: dict[str, tuple[str, str]]) -> list[tuple[object, ...]]:
-    """The rows in the database's own text, in which equal values look the same."""
+    """The rows in the database's own text format, where equal values have equal texts."""
     kind = "quote" if url.startswith("sqlite") else ""
     columns = ", ".join(f"{kind}({one.split()[0]})" + ("" if kind else "::text") for one in types)
     with create_engine(url, poolclass=NullPool).connect() as connection:
@@ -83,7 +83,7 @@ TYPES = {"sqlite": SQLITE_TYPES, "postgres": POSTGRES_TYPES}
 def test_each_type_comes_back_as_it_was(request, spark, connection, tmp_path, kind, value):
     url, types = request.getfixturevalue(kind), dict(TYPES[kind])
     if value == "avro":
-        types.pop("matrix bigint[]", None)  # Avro's arrays say what they hold: one dimension
+        types.pop("matrix bigint[]", None)  # Avro's arrays have a declared item type: one dimension
     schema = tmp_path / "t.avsc" if value == "avro" else None
     make_table(url, "source", types, rows=True)
     make_table(url, "target", types, rows=False)

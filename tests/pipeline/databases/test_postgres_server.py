@@ -1,4 +1,4 @@
-"""The PostgreSQL that tests share is a real one: what was committed outlives a kill, what was not does not."""
+"""The PostgreSQL of the tests is a real one: only committed data survives a kill."""
 
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError

@@ -12,7 +12,7 @@ TRANSACTIONS = 60
 
 
 def committed(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    """What readers of committed records see of a topic of one partition, to its end."""
+    """The committed records of a topic of one partition, to its end."""
     settings = {
         "bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed",
         "auto.offset.reset": "earliest", "enable.partition.eof": True,
@@ -76,7 +76,7 @@ def test_a_broker_that_is_restarted_meanwhile_has_each_record_once(broker, conne
         try:
             for number in range(TRANSACTIONS):
                 sender.send([(None, b"%d" % number)], at(number))
-        except BaseException as error:  # noqa: BLE001 - told by the main thread
+        except BaseException as error:  # noqa: BLE001 - raised by the main thread
             failures.append(error)
 
     topic_ends(connection, "t")

@@ -1,4 +1,4 @@
-"""Records become rows in transactions of the database: in order, once, and what is wrong with one is kept with it."""
+"""Records become rows in transactions of the database: in order, once; a record with an error is kept with it."""
 
 import json
 

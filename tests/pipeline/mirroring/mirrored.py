@@ -1,4 +1,4 @@
-"""Two clusters, what fills the one, and what compares them: raw batches, and records as consumers see them."""
+"""Two clusters, functions that fill one, and comparisons: raw batches, and records as consumers get them."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ TIME_MS = 1_750_000_000_000
 
 
 class Pair(NamedTuple):
-    """Where is copied from, and where to."""
+    """The source and the target of a copy."""
 
     source: TestBroker
     target: TestBroker
@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A record as a consumer of committed records sees it, without its offset."""
+    """A record as a consumer of committed records gets it, without its offset."""
 
     key: bytes | None
     value: bytes | None
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
 
 
 def producer(connection: Connection, **settings: str | int) -> Producer:
-    """A producer with quick batches; settings with underscores for dots."""
+    """A producer that sends batches quickly; settings with underscores for dots."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     return Producer({**connection.for_librdkafka(), "linger.ms": 5, **named})
 
@@ -43,7 +43,7 @@ def producer(connection: Connection, **settings: str | int) -> Producer:
 def fill(
     connection: Connection, topic: str, count: int, *, partitions: int = 1, first: int = 0, **settings: str | int
 ) -> None:
-    """Produce `count` records with keys, headers and timestamps of their own."""
+    """Produces `count` records with distinct keys, headers and timestamps."""
     with_settings = producer(connection, **settings)
     for number in range(first, first + count):
         with_settings.produce(
@@ -58,7 +58,7 @@ def fill(
 
 
 def transact(connection: Connection, topic: str, values: Iterable[bytes], *, commit: bool) -> None:
-    """Produce in a transaction of its own."""
+    """Produces in one transaction."""
     transactional = producer(connection, transactional_id=f"tx-{topic}")
     transactional.init_transactions(30)
     transactional.begin_transaction()
@@ -72,36 +72,40 @@ def transact(connection: Connection, topic: str, values: Iterable[bytes], *, com
 
 
 def batch(offset: int, *values: bytes, **fields: int | bool) -> bytes:
-    """A batch at an offset, as a compacted log has them."""
+    """A batch at an offset, as in a compacted log."""
     records = [SimpleRecord(b"k", value, TIME_MS) for value in values]
     return build_batch(records, base_offset=offset, **fields)  # pyright: ignore[reportArgumentType]
 
 
-def extent(connection: Connection, place: TopicPartition) -> tuple[int, int]:
-    """Log start and end."""
+def extent(connection: Connection, partition: TopicPartition) -> tuple[int, int]:
+    """The log start offset and log end offset."""
     with WireClient(connection) as client:
-        return client.list_offsets([place], EARLIEST)[place], client.list_offsets([place], LATEST)[place]
+        return client.list_offsets([partition], EARLIEST)[partition], client.list_offsets([partition], LATEST)[
+            partition
+        ]
 
 
-def raw(connection: Connection, place: TopicPartition) -> bytes:
-    """Every batch of the log, byte for byte but for the leader epochs."""
+def raw(connection: Connection, partition: TopicPartition) -> bytes:
+    """Every batch of the log, byte for byte except for the leader epochs."""
     found = bytearray()
-    at, end = extent(connection, place)
+    at, end = extent(connection, partition)
     with WireClient(connection) as client:
         while at < end:
-            one = client.fetch({place: at}, max_bytes=1 << 20, partition_max_bytes=1 << 20, max_wait_ms=0)[place]
+            one = client.fetch({partition: at}, max_bytes=1 << 20, partition_max_bytes=1 << 20, max_wait_ms=0)[
+                partition
+            ]
             assert one.error == 0
             before = at
             for header in iter_headers(one.records, allow_partial_tail=True):
                 content = bytes(one.records[header.position : header.end_position])
                 found += content[:12] + bytes(4) + content[16:]
                 at = header.next_offset
-            assert at > before, f"{place} has a gap at its end"
+            assert at > before, f"{partition} has a gap at its end"
     return bytes(found)
 
 
 def seen(connection: Connection, topic: str, partitions: int = 1) -> dict[int, list[tuple[int, Seen]]]:
-    """Offsets and records of each partition, as a consumer of committed records sees them."""
+    """Offsets and records of each partition, as a consumer of committed records gets them."""
     settings = {
         **connection.for_librdkafka(),
         "group.id": "reader",
@@ -128,5 +132,5 @@ def seen(connection: Connection, topic: str, partitions: int = 1) -> dict[int, l
 
 
 def records(connection: Connection, topic: str, partitions: int = 1) -> dict[int, list[Seen]]:
-    """The same without offsets."""
+    """The records of `seen`, without offsets."""
     return {index: [record for _, record in each] for index, each in seen(connection, topic, partitions).items()}

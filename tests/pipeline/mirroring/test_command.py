@@ -117,6 +117,6 @@ def test_a_mirror_that_is_killed_again_and_again_loses_and_doubles_nothing(
         assert theirs == records(pair.origin, "t", 2)
     else:
         for index in range(2):
-            place = TopicPartition("t", index)
-            assert raw(pair.copy, place) == raw(pair.origin, place)
+            partition = TopicPartition("t", index)
+            assert raw(pair.copy, partition) == raw(pair.origin, partition)
         assert seen(pair.copy, "t", 2) == seen(pair.origin, "t", 2)

@@ -65,11 +65,11 @@ def test_to_kafka_the_records_come_once_and_groups_go_on_with_them(pair: Pair, r
     transact(pair.origin, topic, [b"yes"], commit=True)
     assert copy(pair.origin, real, topic).written == 301
     fill(pair.origin, topic, 40, first=300)
-    place, at = TopicPartition(topic, 0), 152
+    partition, at = TopicPartition(topic, 0), 152
     with WireClient(pair.origin) as source, WireClient(real) as target:
-        WireGroups(source).commit("g", {place: at})
+        WireGroups(source).commit("g", {partition: at})
         report = copy(pair.origin, real, topic, groups="g")
-        translated = WireGroups(target).committed("g")[place]
+        translated = WireGroups(target).committed("g")[partition]
     assert (report.written, report.details["renumbered"]) == (40, [topic])
     assert records(real, topic, 2) == records(pair.origin, topic, 2)
     ours = [record for offset, record in seen(pair.origin, topic, 2)[0] if offset >= at]

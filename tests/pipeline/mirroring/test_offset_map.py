@@ -1,4 +1,4 @@
-"""The offset map by itself: what one transaction notes of a partition, and where a committed offset leads."""
+"""The offset map: the entries of one transaction for a partition, and the translation of a committed offset."""
 
 import json
 

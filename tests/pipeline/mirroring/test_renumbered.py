@@ -1,4 +1,4 @@
-"""Copying with an offset map: behind records of others in an Odradek, where it is the same as towards a Kafka."""
+"""Copying with an offset map to an Odradek whose topic has other records already, as to a Kafka."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ PART = TopicPartition("t", 0)
 
 @pytest.fixture
 def pair(pair: Pair) -> Pair:
-    """The target's topic has a record of another."""
+    """The target's topic has another record already."""
     pair.source.create_topic("t")
     pair.target.create_topic("t")
     fill(pair.copy, "t", 1, first=999)
@@ -83,7 +83,7 @@ class Silent(Meter):
 
 
 class Meanwhile:
-    """Does something once, when a copy has begun and asks for the first time whether it is to stop; it is not."""
+    """Runs `act` once, when a copy has begun and first checks whether to stop; it does not stop."""
 
     def __init__(self, act: Callable[[], object] = lambda: None) -> None:
         self._act = act

@@ -1,4 +1,4 @@
-"""From Odradek to Odradek: the same bytes at the same offsets, whatever the source's log is like."""
+"""From Odradek to Odradek: the same bytes at the same offsets, for any source log."""
 
 import threading
 import time
@@ -34,9 +34,9 @@ def copy(pair: Pair, **options) -> Report:
 
 def assert_same(pair: Pair, topic: str = "t", partitions: int = 1) -> None:
     for index in range(partitions):
-        place = TopicPartition(topic, index)
-        assert extent(pair.copy, place) == extent(pair.origin, place)
-        assert raw(pair.copy, place) == raw(pair.origin, place)
+        partition = TopicPartition(topic, index)
+        assert extent(pair.copy, partition) == extent(pair.origin, partition)
+        assert raw(pair.copy, partition) == raw(pair.origin, partition)
     assert seen(pair.copy, topic, partitions) == seen(pair.origin, topic, partitions)
 
 
@@ -179,7 +179,7 @@ def test_what_is_no_regular_expression_is_said(pair: Pair, option: str) -> None:
         copy(pair, **{option: "["})
 
 
-# Logs that are not the source's
+# Logs that differ from the source
 
 
 def test_records_of_others_are_not_mixed_with_the_source_s(pair: Pair) -> None:
@@ -255,7 +255,7 @@ def test_a_group_with_members_at_the_target_is_left_alone(pair: Pair) -> None:
     assert report.notes == ["group 'g' is not copied: it has members at the target"]
 
 
-# A target that takes nothing
+# A target with a full disk
 
 
 class Full(WireClient):
@@ -269,7 +269,7 @@ class Full(WireClient):
         if not self.refusals:
             return super().import_batches(records, timeout_ms)
         self.refusals -= 1
-        return {place: Imported(ErrorCode.KAFKA_STORAGE_ERROR, None, -1) for place in records}
+        return {partition: Imported(ErrorCode.KAFKA_STORAGE_ERROR, None, -1) for partition in records}
 
 
 class Silent(Meter):
@@ -278,7 +278,7 @@ class Silent(Meter):
 
 
 def copy_to_full(pair: Pair, refusals: int, retry_limit_s: float) -> list[str]:
-    """Copy ten records; what was noted."""
+    """Copies ten records; returns the notes."""
     notes: list[str] = []
     pair.source.create_topic("t")
     pair.target.create_topic("t")
@@ -291,8 +291,8 @@ def copy_to_full(pair: Pair, refusals: int, retry_limit_s: float) -> list[str]:
 
 
 def test_a_full_target_is_tried_again_and_said_once(pair: Pair) -> None:
-    told = "the target takes nothing at the moment, trying again: t-0: KAFKA_STORAGE_ERROR"
-    assert copy_to_full(pair, refusals=3, retry_limit_s=60) == [told]
+    expected = "the target takes nothing at the moment, trying again: t-0: KAFKA_STORAGE_ERROR"
+    assert copy_to_full(pair, refusals=3, retry_limit_s=60) == [expected]
     assert_same(pair)
 
 
@@ -302,7 +302,7 @@ def test_a_target_that_stays_full_ends_the_run(pair: Pair) -> None:
     assert extent(pair.copy, PART) == (0, 0)
 
 
-# Going on while things happen
+# Continuing while the source changes
 
 
 class Following:
@@ -399,7 +399,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_told(pair: Pair, again: bool) -> N
 
 
 def test_settings_of_the_source_may_change_the_log_meanwhile(pair: Pair) -> None:
-    """A log of which compaction has rewritten the end that was copied is gone on with."""
+    """A log is continued after compaction has rewritten the end that was copied."""
     pair.source.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01})
     with WireClient(pair.origin) as client:
         client.import_batches({PART: batch(0, b"a", b"b")})

@@ -1,4 +1,4 @@
-"""Tables made by hand, and topics read by another client than the one that is tested."""
+"""Tables made by hand, and topics read by another client than the one under test."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
 
 
 class Archived(NamedTuple):
-    """One row of a table, and what a consumer is to see of it again."""
+    """One row of a table, and the expected fields of the consumed record."""
 
     partition: int
     offset: int
@@ -42,7 +42,7 @@ class Archived(NamedTuple):
 
 
 def write_table(path: Path, rows: Iterable[Archived], topic: str = "source", *, parts: int = 3) -> Path:
-    """A folder of Parquet files, the rows dealt out to them in no order that would help."""
+    """A folder of Parquet files with the rows distributed and in reverse order."""
     path.mkdir(exist_ok=True)
     listed = list(rows)
     for part in range(parts):
@@ -71,7 +71,7 @@ def _row(one: Archived, topic: str) -> dict[str, object]:
 def records_of(
     bootstrap: str, topic: str, partitions: int = 1, *, isolation: str = "read_uncommitted"
 ) -> list[Archived]:
-    """All that a consumer sees, by partition and offset."""
+    """All records that a consumer gets, by partition and offset."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "reader",
@@ -104,10 +104,10 @@ def _partition(consumer: Consumer, bootstrap: str, topic: str, index: int) -> li
 
 
 def bounds_of(bootstrap: str, topic: str, index: int = 0) -> tuple[int, int]:
-    """Where a partition starts and ends."""
-    place = Place(topic, index)
+    """The log start offset and log end offset of a partition."""
+    partition = Place(topic, index)
     with Cluster(Connection(bootstrap)) as cluster:
-        return cluster.offsets({place: EARLIEST})[place], cluster.offsets({place: LATEST})[place]
+        return cluster.offsets({partition: EARLIEST})[partition], cluster.offsets({partition: LATEST})[partition]
 
 
 ODD = [
@@ -119,6 +119,6 @@ ODD = [
     Archived(0, 5, b"x" * 5_000_000, b"large", 1_700_000_000_123),
     Archived(0, 6, bytes(range(256)), b"\x00", 7),
 ]
-"""What is easily got wrong, at offsets without gaps."""
+"""Edge cases, at offsets without gaps."""
 GAPS = [Archived(1, offset, b"%d" % offset) for offset in (3, 4, 9, 10, 11, 40)]
-"""A partition whose beginning was deleted, with markers or compacted records between the others."""
+"""A partition whose beginning was deleted, with markers or compacted records in between."""

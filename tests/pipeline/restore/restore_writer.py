@@ -1,4 +1,4 @@
-"""What one of Spark's tasks does, as a process that can be killed: TABLE TOPIC BOOTSTRAP WAY.
+"""The work of one of Spark's tasks, as a process that can be killed: TABLE TOPIC BOOTSTRAP WAY.
 
 Requests are small, so that a small table takes many of them.
 """
@@ -17,8 +17,8 @@ LIMIT_BYTES = 60_000
 
 path, topic, bootstrap, way = sys.argv[1:]
 exact.IMPORTED_BATCH_BYTES = exact.IMPORT_BYTES = LIMIT_BYTES
-place = TopicPartition("source", 0)
-rows = Rows(place, scan(str(file) for file in Path(path).iterdir())[place])
+partition = TopicPartition("source", 0)
+rows = Rows(partition, scan(str(file) for file in Path(path).iterdir())[partition])
 work = [Work(rows, 0, rows.end)]
 task = Task(Connection(bootstrap), Way(way), "source", topic, 0, LIMIT_BYTES, work, {0: 0}, frozenset({0}))
 result = task.done(work[0])

@@ -1,4 +1,4 @@
-"""A table becomes a topic of an Odradek."""
+"""A table is restored to a topic of an Odradek."""
 
 from pathlib import Path
 from unittest import mock
@@ -21,7 +21,7 @@ from odradek.pipeline.values.parsing import Parsing
 
 @pytest.fixture
 def run(spark, connection: Connection, tmp_path: Path):
-    """Restore a table of rows into topic `t`."""
+    """Restores a table of rows to topic `t`."""
 
     def run_it(rows: list[Archived], **options: object) -> Report:
         table = write_table(tmp_path / "table", rows)

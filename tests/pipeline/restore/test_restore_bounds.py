@@ -1,4 +1,4 @@
-"""What --from and --until take."""
+"""The values that --from and --until accept."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows become batches that hold exactly them."""
+"""Rows are encoded as batches with exactly these records."""
 
 import random
 from itertools import pairwise
@@ -23,7 +23,7 @@ times = st.integers(-(2**45), 2**45) | st.sampled_from([-1, 0])
 
 @st.composite
 def row_lists(draw: st.DrawFn) -> list[Row]:
-    """Rows whose offsets rise, with gaps."""
+    """Rows with increasing offsets, with gaps."""
     offset = draw(st.integers(0, 2**40))
     rows: list[Row] = []
     for _ in range(draw(st.integers(1, 12))):
@@ -81,7 +81,7 @@ def test_parts_in_any_order_are_joined_in_order(rows: list[Row], chance: random.
 
 
 def columns_of(rows: list[Row]) -> Columns:
-    """The rows as Arrow columns that do not begin where their buffers do."""
+    """The rows as Arrow columns that do not begin at the start of their buffers."""
     everything = [rows[-1], *rows]
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     listed = [[{"key": key, "value": value} for key, value in row.headers] or None for row in everything]

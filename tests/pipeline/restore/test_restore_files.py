@@ -1,4 +1,4 @@
-"""The rows of a partition out of Parquet files: in order, whatever the files look like, and counted by footers."""
+"""The rows of a partition from Parquet files: in order, for any order in the files, and counted by their footers."""
 
 import random
 from contextlib import suppress
@@ -20,8 +20,8 @@ from odradek.pipeline.restoring.plan import Rows
 PLACE = TopicPartition("source", 0)
 
 
-def rows_in(folder: Path, place: TopicPartition = PLACE) -> Rows:
-    return Rows(place, scan(str(path) for path in sorted(folder.iterdir()))[place])
+def rows_in(folder: Path, partition: TopicPartition = PLACE) -> Rows:
+    return Rows(partition, scan(str(path) for path in sorted(folder.iterdir()))[partition])
 
 
 def read(rows: Rows, begin: int = 0, end: int = 2**40) -> list[int]:
@@ -142,7 +142,7 @@ def open_files() -> list[Path]:
     """The files that this process has open."""
     found: list[Path] = []
     for each in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # the listing's own is closed by now
+        with suppress(OSError):  # the descriptor of the listing itself is closed by now
             found.append(each.readlink())
     return found
 

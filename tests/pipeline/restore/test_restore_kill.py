@@ -1,4 +1,4 @@
-"""A restore that is killed at random moments is finished by the next run, with nothing missing and nothing twice."""
+"""A restore that is killed at random moments is completed by the next run, without losses or duplicates."""
 
 import os
 import random
@@ -26,7 +26,7 @@ ROWS = [Archived(0, offset, b"%06d" % offset * 100) for offset in range(8_000) i
 PRODUCED = [Archived(0, offset, b"%06d" % offset * 100) for offset in range(5, 4_000) if offset % 997]
 """With fewer gaps: each is a transaction."""
 DRIVER_RECORDS, DRIVER_KILLS = 200_000, 14
-"""360 MB, which are some ninety requests; a kill comes one or two of them late."""
+"""360 MB, or about ninety requests; a kill takes effect one or two of them late."""
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def chance() -> random.Random:
 
 
 def end_of(broker: TestBroker) -> Callable[[], int]:
-    """Tells where the topic ends."""
-    client, place = WireClient(Connection(broker.bootstrap)), TopicPartition("t", 0)
-    return lambda: end_offset(client, place)
+    """A function that returns the end offset of the topic."""
+    client, partition = WireClient(Connection(broker.bootstrap)), TopicPartition("t", 0)
+    return lambda: end_offset(client, partition)
 
 
 def kill_and_finish(command: list[str], chance: random.Random, end: Callable[[], int], last: int, kills: int) -> int:
-    """Start the command `kills` times and kill it when the topic has grown to some random offset; then let it end.
+    """Starts the command `kills` times, kills it when the topic has grown to a random offset, then lets it complete.
 
     Returns how many were killed before they had ended.
     """

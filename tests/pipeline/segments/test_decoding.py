@@ -1,4 +1,4 @@
-"""Records to Arrow columns: both decoders give the same, and what consumers see."""
+"""Records to Arrow columns: both decoders return the same, and what consumers return."""
 
 import operator
 import sys
@@ -68,7 +68,7 @@ def test_records_of_every_size(decoder):
 
 
 MANY = [SimpleRecord(b"%05d" % n, b"v" * (50 + n // 70 * 30), 1000 + n) for n in range(300)]
-"""Runs of records of the same length, that end where offset, time or value take more bytes."""
+"""Runs of records of the same length, ending where offset, time or value take more bytes."""
 
 
 @DECODERS

@@ -1,4 +1,4 @@
-"""What of a running broker's data directory a read is for: topics, partitions, offsets, transactions."""
+"""The plan of a read of a running broker's data directory: topics, partitions, offsets, transactions."""
 
 import json
 import pickle
@@ -251,7 +251,7 @@ class TestConditions:
         worker = "pyspark.sql.worker.data_source_pushdown_filters"
         source = SegmentSource({"path": str(data), "subscribe": "a"})
         monkeypatch.delitem(sys.modules, worker, raising=False)
-        # what Spark looks at before it refuses a reader
+        # what Spark checks before it refuses a reader
         assert type(source.reader(None)).pushFilters is pyspark_filters.DataSourceReader.pushFilters
         monkeypatch.setitem(sys.modules, worker, sys)
         on_key = pyspark_filters.EqualTo(("key",), b"a")

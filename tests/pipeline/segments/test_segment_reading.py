@@ -132,7 +132,7 @@ class TestCompaction:
         found = next(read).column("offset").to_pylist()
         kept, end = self.replace_first_two(log)
         found += [offset for batch in read for offset in batch.column("offset").to_pylist()]
-        # the first segment was open; the second is read as it is now
+        # the first segment was open; the second is read in its current form
         assert found == [*range(kept + 1), *range(end, 60)]
 
 

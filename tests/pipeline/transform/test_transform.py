@@ -1,4 +1,4 @@
-"""A topic becomes another one by SQL or a function, each record's result once."""
+"""A topic is transformed into another one by SQL or a function, with each record's result exactly once."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ SAME = from_sql("SELECT key, value, headers, timestamp FROM records")
 
 @pytest.fixture
 def produce(broker, connection: Connection) -> Callable[[range], None]:
-    """Fill a topic of three partitions; every eleventh record has no key."""
+    """Fills a topic of three partitions; every eleventh record has no key."""
     broker.create_topic("from", 3, {"retention.ms": "-1"})
     settings = {**connection.for_librdkafka(), "partitioner": "murmur2_random"}
 
@@ -94,7 +94,7 @@ def test_it_goes_on_until_it_is_stopped(run, produce, connection: Connection):
 
 
 def explode(records):
-    """A transformation that fails for some record, while others are written."""
+    """A transformation that fails for some record while others are written."""
     from pyspark.sql import functions as f
 
     return records.withColumn("value", f.expr("IF(offset = 3, raise_error('a bad record'), value)"))
@@ -115,7 +115,7 @@ def test_what_retention_took_before_it_was_read_is_told(run, produce, connection
     produce(range(30, 60))
     with Cluster(connection) as cluster, WireClient(connection) as client:
         ends = cluster.offsets(dict.fromkeys(cluster.partitions(["from"]), LATEST))
-        client.delete_records({place: end - 1 for place, end in ends.items()})
+        client.delete_records({partition: end - 1 for partition, end in ends.items()})
     with pytest.raises(PipelineError, match="deleted by retention and not transformed"):
         run(SAME)
     assert values(committed(connection)) == list(range(30))

@@ -1,4 +1,4 @@
-"""The command is killed at random moments of its transactions: each result is there once for committed readers."""
+"""The command is killed at random moments of its transactions: committed readers get each result exactly once."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def command(connection: Connection, batch: int) -> list[str]:
 
 
 def read(connection: Connection) -> int:
-    """How many offsets of the source are committed."""
+    """The number of committed source offsets."""
     with Cluster(connection) as cluster:
         return sum(cluster.committed(GROUP).values())
 
@@ -45,7 +45,7 @@ def test_kills_at_random_moments_cost_and_double_nothing(spark, connection: Conn
         try:
             goal = (
                 RECORDS * number // (kills + 1)
-            )  # further each time, so that the last one is not done before its kill
+            )  # later each time, so that the last run is not finished before its kill
             while read(connection) <= goal and process.poll() is None:
                 time.sleep(0.02)
             time.sleep(random.uniform(0, 1.5))

@@ -24,7 +24,7 @@ int64s = st.integers(-(2**63), 2**63 - 1)
 def oracle_batch(
     oracle: str, records: list[SimpleRecord], *, codec: int = 0, producer: tuple[int, int, int] = (-1, -1, -1)
 ) -> bytes:
-    """Build with another implementation; it may store uncompressed what does not shrink."""
+    """Builds with another implementation, which may store data uncompressed if compression does not shrink it."""
     builder = ORACLES[oracle](2, codec, 0, *producer, 2**30)
     for offset, record in enumerate(records):
         metadata = builder.append(

@@ -29,7 +29,7 @@ class Golden(NamedTuple):
 
 
 def batches_within(frame: bytes) -> list[bytes]:
-    """Find batches without decoding the message around them: a checksum over the whole is proof enough."""
+    """Finds batches without decoding the message around them, by their checksums."""
     found: list[bytes] = []
     position = 0
     while position < len(frame) - HEADER_BYTES:

@@ -1,4 +1,4 @@
-"""Codecs: both framings of snappy, what Java can read, what others write, and bombs."""
+"""Codecs: both framings of snappy, compatibility with Java and other implementations, and decompression bombs."""
 
 import gzip as stdlib_gzip
 import subprocess
@@ -91,7 +91,7 @@ def test_other_implementations_read_what_we_write_and_the_reverse() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 def test_levels_change_the_size(codec: Codec) -> None:
-    # Words in an order without a period: both levels find something, the higher one more.
+    # Words without a repeating pattern: both levels compress, the higher one more.
     words = TEXT.split()
     data = b" ".join(words[i * i % 5] + b"%d" % (i**3 % 997) for i in range(20_000))
     sizes = [len(compress(codec, data, level)) for level in (1, 9)]
@@ -103,7 +103,7 @@ def test_every_truncation_is_corrupt(codec: Codec) -> None:
     packed = compress(codec, b"text " * 20)
     for end in range(1, len(packed)):
         if codec == Codec.SNAPPY and end in (16, len(packed)):
-            continue  # a xerial header without blocks is empty, not cut
+            continue  # a xerial header without blocks is an empty stream, not a truncated one
         with pytest.raises(CorruptBatch):
             decompress(codec, packed[:end], 1000)
 
@@ -115,7 +115,7 @@ def test_damaged_data_raises_only_our_errors(codec: Codec, data: st.DataObject) 
     packed = bytearray(compress(codec, data.draw(payloads)))
     for position, value in data.draw(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), max_size=4)):
         packed[position % len(packed) if packed else 0 : position % len(packed) + 1 if packed else 0] = [value]
-    with suppress(InvalidRecordBatch):  # the only errors allowed out: anything else fails the test
+    with suppress(InvalidRecordBatch):  # no other errors are allowed
         assert len(decompress(codec, packed, 50_000)) <= 50_000
 
 
@@ -126,7 +126,7 @@ def test_damaged_data_raises_only_our_errors(codec: Codec, data: st.DataObject) 
 @example(b"\x82SNAPPY\x00\x00")
 @example(b"\x28\xb5\x2f\xfd\xa0\xff\xff\xff\xff" + bytes(8))
 def test_noise_raises_only_our_errors(codec: Codec, noise: bytes) -> None:
-    with suppress(InvalidRecordBatch):  # the only errors allowed out: anything else fails the test
+    with suppress(InvalidRecordBatch):  # no other errors are allowed
         assert len(decompress(codec, noise, 50_000)) <= 50_000
 
 
@@ -159,7 +159,7 @@ except RecordTooLarge:
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_a_bomb_of_a_gigabyte_is_refused_within_the_bound(codec: Codec) -> None:
-    # The peak of a fresh process already holds the 16 MiB that built the bomb: growth past it would be the output.
+    # The peak of the process already includes the 16 MiB that built the bomb; more would be the output.
     done = subprocess.run(
         [sys.executable, "-c", BOMB, str(int(codec))], capture_output=True, text=True, check=True, timeout=100
     )

@@ -1,4 +1,4 @@
-"""Hostile batches: whatever the bytes, nothing but our own errors, and memory in proportion to them."""
+"""Hostile batches: for any bytes only our own errors are raised, and memory is proportional to their length."""
 
 import struct
 import tracemalloc
@@ -18,7 +18,7 @@ BOUND = 1 << 20
 
 
 def drain(data: bytes) -> None:
-    """Do with a batch all that a reader can do."""
+    """Does everything with a batch that a reader can do."""
     for header in iter_headers(data):
         list(read_records(data, header, max_bytes=BOUND))
         list(read_positions(data, header, max_bytes=BOUND))
@@ -64,12 +64,12 @@ def test_impossible_header_numbers_are_reported_in_little_memory(field: tuple[in
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 200_000
-    # CRC and record deltas catch the rest; a base offset is free to be anything that leaves room for the last.
+    # CRC and record deltas detect the rest; any base offset is valid that leaves room for the last offset.
     assert accepted == (value == good or field[0] == 0)
 
 
 def body_batch(section: bytes, count: int = 1, last_delta: int = 0) -> bytes:
-    """A batch around a hand-made records section; no valid CRC."""
+    """A batch with a hand-made records section and no valid CRC."""
     return (
         struct.pack(">qiibIhiqqqhii", 0, 49 + len(section), 0, 2, 0, 0, last_delta, 0, 0, -1, -1, -1, count) + section
     )

@@ -21,7 +21,7 @@ from odradek.wire.records.reader import (
     read_records,
 )
 
-# Oracles take timestamps whose differences fit 64 bits, and reserve the negative ones.
+# The other implementations require timestamp differences of at most 64 bits, and reserve negative timestamps.
 plain_records = st.builds(SimpleRecord, blobs, blobs, st.integers(0, 2**60), record_headers)
 plain_lists = st.lists(plain_records, min_size=1, max_size=12)
 
