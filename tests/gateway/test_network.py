@@ -1,4 +1,4 @@
-"""What a connection needs of a network, held against TCP and against the simulation's network in memory."""
+"""The requirements on a network, tested with TCP and with the simulation's network in memory."""
 
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -56,7 +56,7 @@ def network(request: pytest.FixtureRequest) -> Network:
 
 @asynccontextmanager
 async def connected(network: Network) -> AsyncIterator[tuple[Transport, Transport]]:
-    """Two ends of a connection, the one that dialled first."""
+    """Two ends of a connection, the dialling end first."""
     [listener] = await network.listen(HOST, 0)
     there: list[Transport] = []
 
@@ -393,7 +393,7 @@ async def test_a_cancelled_accept_loses_no_client(network):
 async def polled(
     network: Network, count: int = 1
 ) -> AsyncIterator[tuple[Poller[str], list[Transport], list[Transport]]]:
-    """Connections whose accepted ends are registered as "0", "1" and so on: the poller, those that dialled, these."""
+    """A poller with `count` connections registered as "0", "1" and so on: (poller, dialling ends, accepted ends)."""
     poller = network.poller()
     async with AsyncExitStack() as stack:
         pairs = [await stack.enter_async_context(connected(network)) for _ in range(count)]
@@ -406,7 +406,7 @@ async def polled(
 
 
 async def news(poller: Poller[str]) -> list[str]:
-    """What the poller reports next."""
+    """The next report of the poller."""
     with trio.fail_after(5):
         while not (keys := await poller.wait()):
             pass
@@ -422,7 +422,7 @@ async def no_news(poller: Poller[str]) -> bool:
 
 
 def receive_all(transport: Transport) -> bytes:
-    """What has come, as it is got without waiting."""
+    """All bytes that have arrived, received without waiting."""
     seen = bytearray()
     buffer = bytearray(100)
     while transport.may_have_more and (got := transport.receive_now(memoryview(buffer))):
@@ -512,7 +512,7 @@ async def test_who_is_unregistered_is_reported_no_more(network):
 
 
 async def test_a_connection_that_takes_the_place_of_a_closed_one_is_reported_as_itself(network):
-    """TCP gives it the same descriptor; the closed one is unregistered late."""
+    """TCP gives it the same descriptor, and the closed connection is unregistered late."""
     async with polled(network) as (poller, _, [there]):
         there.close()
         async with connected(network) as (here, newer):
