@@ -1,5 +1,6 @@
 """Kafka's topic, broker and group configs: definitions, values, rules for changes, descriptions.
 
-`definition` says what a config is and the `*_defs` tables which there are; `layers` computes values from what was set;
-`validation` and `operations` judge and apply changes; `describe` answers DescribeConfigs. Pure: text in, values out.
+`definition` has the type of a config and the `*_defs` modules have the tables of all configs; `layers` computes values
+from the texts that were set; `validation` and `operations` check and apply changes; `describe` serves DescribeConfigs.
+Pure: text in, values out.
 """

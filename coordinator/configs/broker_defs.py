@@ -1,7 +1,7 @@
 """Every broker config of Apache Kafka 4.3.1 with Kafka's own defaults, in Kafka's order: a pure table.
 
-What is cluster-wide says nothing, what is of medium importance neither. Where our default differs on purpose, see
-`odradek.coordinator.configs.differences`.
+Unless stated otherwise, a config is cluster-wide and of medium importance. For the defaults that deliberately differ
+see `odradek.coordinator.configs.differences`.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ LOW: Final = Importance.LOW
 READ_ONLY: Final = UpdateMode.READ_ONLY
 PER_BROKER: Final = UpdateMode.PER_BROKER
 
-BROKER_DEFINITIONS: Final[tuple[Definition, ...]] = (  # the type, for pyright infers no tuple as long as this
+BROKER_DEFINITIONS: Final[tuple[Definition, ...]] = (  # annotated: pyright infers no type for so long a tuple
     Definition("remote.log.storage.system.enable", BOOLEAN, "false", mode=READ_ONLY),
     Definition("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", NonEmpty(), mode=READ_ONLY),
     Definition("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", NonEmpty(), mode=READ_ONLY),
@@ -314,7 +314,7 @@ BROKER_DEFINITIONS: Final[tuple[Definition, ...]] = (  # the type, for pyright i
     Definition("log.cleaner.min.compaction.lag.ms", LONG, "0", at_least(0)),
     Definition("log.cleaner.max.compaction.lag.ms", LONG, "9223372036854775807", at_least(1)),
     Definition("num.partitions", INT, "1", at_least(1), mode=READ_ONLY),
-    # Kafka's default, which no file of ours is ever written to: see `differences`.
+    # Kafka's default; ours is another directory: see `differences`.
     Definition("log.dir", LIST, "/tmp/kafka-logs", list_of(may_be_empty=False), importance=HIGH, mode=READ_ONLY),  # noqa: S108
     Definition("log.dirs", LIST, None, list_of(may_be_empty=False), importance=HIGH, mode=READ_ONLY),
     Definition("cordoned.log.dirs", LIST, "", list_of(), mode=PER_BROKER),
@@ -578,4 +578,4 @@ QUOTA_DEFINITIONS: Final = (
     Definition("follower.replication.throttled.rate", LONG, _NO_QUOTA, at_least(0)),
     Definition("replica.alter.log.dirs.io.max.bytes.per.second", LONG, _NO_QUOTA, at_least(0)),
 )
-"""What Kafka has for brokers at run time alone: DescribeConfigs shows it where it was set."""
+"""Kafka's broker configs that can be set only at run time: DescribeConfigs returns them if they are set."""

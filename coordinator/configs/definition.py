@@ -1,7 +1,8 @@
-"""What one config is: its type, default, rules and how it may change at run time.
+"""The definition of a config: its type, default, validation, and how it may change at run time.
 
-A value has two forms: the text that files, requests and metadata records carry, and the parsed value. `parse_text` and
-`format_value` go between them as Kafka does (`ConfigDef`), so that DescribeConfigs shows what a Kafka client expects.
+A value has two forms: the text in files, requests and metadata records, and the parsed value. `parse_text` and
+`format_value` convert between them as Kafka's `ConfigDef` does, so that DescribeConfigs returns what a Kafka client
+expects.
 """
 
 from dataclasses import replace
@@ -33,7 +34,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, numbered as in DescribeConfigs."""
+    """The source of a value, numbered as in DescribeConfigs."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -46,7 +47,7 @@ class ConfigSource(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What a config belongs to, numbered as in the config APIs and ConfigRecord."""
+    """The type of resource that a config belongs to, numbered as in the config APIs and ConfigRecord."""
 
     TOPIC = 2
     BROKER = 4
@@ -73,7 +74,7 @@ class UpdateMode(Enum):
 
 @immutable
 class Definition:
-    """One config. `default` is text, None for "not set"; `internal` ones are described only where they are set."""
+    """One config. `default` is text, None for "not set"; `internal` ones are described only if they are set."""
 
     name: str
     type: ConfigType
@@ -86,11 +87,11 @@ class Definition:
 
     @property
     def sensitive(self) -> bool:
-        """Whether the value must never leave the broker."""
+        """True if the value must never leave the broker."""
         return self.type is ConfigType.PASSWORD
 
     def parse(self, text: str) -> ConfigValue:
-        """The value of `text`. Raises ConfigRefusedError with Kafka's message."""
+        """Returns the value of `text`. Raises ConfigRefusedError with Kafka's message."""
         value = parse_text(self.name, self.type, text)
         if isinstance(self.validator, ListOf) and isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))  # KIP-1161: duplicates are dropped, not refused
@@ -99,11 +100,11 @@ class Definition:
         return value
 
     def parse_default(self) -> ConfigValue:
-        """The default as a value; a default is valid by definition."""
+        """Returns the default as a value, without validation, since defaults are valid."""
         return None if self.default is None else parse_text(self.name, self.type, self.default)
 
     def with_default(self, default: str | None) -> "Definition":
-        """The same config with another default."""
+        """Returns the same config with another default."""
         return replace(self, default=default)
 
 
@@ -134,7 +135,7 @@ def _parse_number(name: str, kind: ConfigType, text: str) -> int | float:
 
 
 def format_value(value: ConfigValue) -> str | None:
-    """The text of a value, as Kafka describes it."""
+    """Returns the text of a value, in Kafka's format."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers about one topic, broker, group or subscription: values, sources, synonyms, types."""
+"""DescribeConfigs for one topic, broker, group or client metrics subscription: values, sources, synonyms, types."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Chain = Sequence[tuple[str, str | None, ConfigSource]]
 
 @dataclass(frozen=True, slots=True)
 class DescribeOptions:
-    """What the request asks for. `keys` limits the answer; None or empty asks for all."""
+    """The options of the request. `keys` limits the response; None or empty means all configs."""
 
     keys: Sequence[str] | None = None
     synonyms: bool = False
@@ -32,7 +32,7 @@ class DescribeOptions:
 def describe_topic(
     overrides: Mapping[str, str], layers: BrokerLayers, options: DescribeOptions
 ) -> tuple[DescribeConfigsResourceResult, ...]:
-    """Every config of a topic with these overrides."""
+    """Returns every config of a topic with these overrides."""
     values = topic_config_values(overrides, layers)
     shown = [name for name, definition in TOPIC_CONFIGS.items() if not definition.internal or name in overrides]
     return tuple(
@@ -53,7 +53,7 @@ def _topic_chain(name: str, overrides: Mapping[str, str], layers: BrokerLayers) 
 
 
 def describe_broker(layers: BrokerLayers, options: DescribeOptions) -> tuple[DescribeConfigsResourceResult, ...]:
-    """Every config of this broker, and what was set under names that are not ours."""
+    """Returns every config of this broker, and the configs that were set under names unknown here."""
     shown = [name for name, definition in BROKER_CONFIGS.items() if not definition.internal]
     texts = {name: format_value(layers.values[name]) for name in shown}
     texts = {**layers.originals, **texts}
@@ -66,7 +66,7 @@ def describe_broker(layers: BrokerLayers, options: DescribeOptions) -> tuple[Des
 def describe_broker_default(
     layers: BrokerLayers, options: DescribeOptions
 ) -> tuple[DescribeConfigsResourceResult, ...]:
-    """What was set at run time for all brokers."""
+    """Returns the configs that were set at run time for all brokers."""
     return tuple(
         _broker_entry(name, layers.dynamic_default[name], _default_chain(name, layers), options)
         for name in _asked(layers.dynamic_default, options)
@@ -81,7 +81,7 @@ def _default_chain(name: str, layers: BrokerLayers) -> Chain:
 def describe_group(
     overrides: Mapping[str, str], layers: BrokerLayers, options: DescribeOptions
 ) -> tuple[DescribeConfigsResourceResult, ...]:
-    """Every config of a group with these overrides; one that is not set has the value of the broker's `group.…`."""
+    """Returns every config of a group with these overrides; for an unset one, the value of the broker's `group.…`."""
     return tuple(_group_entry(name, overrides, layers, options) for name in _asked(GROUP_CONFIGS, options))
 
 
@@ -106,7 +106,7 @@ def _group_entry(
 def describe_client_metrics(
     overrides: Mapping[str, str], options: DescribeOptions
 ) -> tuple[DescribeConfigsResourceResult, ...]:
-    """Every config of a client metrics subscription; one that does not exist has the defaults."""
+    """Returns every config of a client metrics subscription; one that does not exist has the defaults."""
     return tuple(_client_metrics_entry(name, overrides, options) for name in _asked(CLIENT_METRICS_CONFIGS, options))
 
 
@@ -138,7 +138,7 @@ def _entry(
     *,
     read_only: bool = False,
 ) -> DescribeConfigsResourceResult:
-    """A name without a definition is sensitive, since its value may be a secret."""
+    """A config without a definition is treated as sensitive, since its value may be a secret."""
     sensitive = definition is None or definition.sensitive
     links = chain if options.synonyms else ()
     return DescribeConfigsResourceResult(

@@ -1,4 +1,4 @@
-"""Where Odradek's default differs from Kafka's, and why. Nothing else may differ: the tests hold the rest to Kafka."""
+"""The defaults that differ from Kafka's, and why. Tests check that all others are the same."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from odradek.wire.values import immutable
 
 @immutable
 class DefaultDifference:
-    """One default that is ours. `scope` is "broker" or "topic"; None stands for "no default"."""
+    """One default that differs. `scope` is "broker" or "topic"; None means "no default"."""
 
     scope: str
     name: str

@@ -1,8 +1,8 @@
-"""Which settings have no effect here, and why; every other one acts, and a test finds where the code reads it.
+"""The settings without effect, and why; every other setting has one, and a test finds the code that reads it.
 
-A new setting either acts (production code reads it, by its name or by its field of `BrokerConfig`) or gets an entry
-here. `tests/coordinator/configs/test_effects.py` fails otherwise, and docs/settings.md is generated from this table by
-`odradek configs list --markdown`.
+A new setting must either have an effect (production code reads it, by its name or by its field of `BrokerConfig`) or an
+entry here; otherwise `tests/coordinator/configs/test_effects.py` fails. docs/settings.md is generated from this table
+by `odradek configs list --markdown`.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from odradek.wire.values import immutable
 class WithoutEffect:
     """Settings that are accepted and described but change nothing.
 
-    Each of `names` may hold one `*`; `scope` is as in `SCOPES`.
+    Each of `names` may contain one `*`; `scope` is one of `SCOPES`.
     """
 
     scope: str
@@ -27,7 +27,7 @@ class WithoutEffect:
 
 SCOPES: Final = ("broker", "topic", "group", "client-metrics")
 
-_NODES: Final = "What it tunes is not there between nodes: requests are repeated with fixed pauses."
+_NODES: Final = "Nodes have nothing that it could tune; requests between them are repeated after fixed pauses."
 _NO_INDEX: Final = "A segment is an LMDB environment, without the index files and the preallocation of Kafka's format."
 _TIERED: Final = "There is no tiered storage; remote.storage.enable=true is refused for topics."
 _NO_JITTER: Final = "Segments roll at their age without jitter: one log's roll does not make others wait."
@@ -129,7 +129,7 @@ WITHOUT_EFFECT: Final = (
     ),
     WithoutEffect(
         "broker",
-        "The metadata log stands with the other logs, and nothing is written to it while nothing changes.",
+        "The metadata log is stored with the other logs, and an idle cluster writes nothing to it.",
         (
             "internal.metadata.*",
             "metadata.log.dir",
@@ -164,7 +164,7 @@ WITHOUT_EFFECT: Final = (
     ),
     WithoutEffect("broker", "Two-phase commit (KIP-939) is not there yet.", ("transaction.two.phase.commit.enable",)),
     WithoutEffect("broker", "There are no unstable versions.", ("unstable.*",)),
-    WithoutEffect("broker", "A start takes as long as it takes.", ("server.max.startup.time.ms",)),
+    WithoutEffect("broker", "There is no limit on the time of a start.", ("server.max.startup.time.ms",)),
     WithoutEffect("topic", _NO_INDEX, ("segment.index.bytes", "index.interval.bytes", "preallocate")),
     WithoutEffect("topic", _NO_JITTER, ("segment.jitter.ms",)),
     WithoutEffect("topic", _NO_DELAY, ("file.delete.delay.ms",)),
@@ -174,17 +174,17 @@ WITHOUT_EFFECT: Final = (
     WithoutEffect("client-metrics", "Subscriptions are stored and described; no client is asked for metrics.", ("*",)),
 )
 
-ONE_LISTENER: Final = "Settings of a single listener (listener.name.NAME.…) are not read; the broker's own count."
+ONE_LISTENER: Final = "Settings of a single listener (listener.name.NAME.…) are not read; the broker's own apply."
 
 AT_START: Final = {
     "listeners": "A listener is opened at the start; changed at run time it is stored and described.",
     "listener.security.protocol.map": "Read with listeners, at the start.",
 }
-"""Settings that act, that Kafka lets change at run time, and that are read only when the broker starts."""
+"""Settings with an effect that Kafka can change at run time, but that are read here only when the broker starts."""
 
 
 def without_effect(scope: str, name: str) -> str | None:
-    """Why the setting changes nothing; None when it acts, is refused, or is unknown."""
+    """Returns why the setting changes nothing; None if it has an effect, is refused, or is unknown."""
     if scope == "broker" and without_listener(name) is not None:
         return ONE_LISTENER
     if scope == "broker" and name in PROTECTIONS:
@@ -196,7 +196,7 @@ def without_effect(scope: str, name: str) -> str | None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """The same as fnmatch says, which compiles a regular expression for each of the patterns at a broker's start."""
+    """Equivalent to fnmatch, which would compile a regular expression for each pattern at a broker's start."""
     head, star, tail = pattern.partition("*")
     if not star:
         return name == pattern
@@ -204,6 +204,6 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def when_changed(name: str) -> str:
-    """When a change of an acting broker setting acts: "at once", for one or all brokers, or "at the next start"."""
+    """Returns when a change of a broker setting takes effect: "at once" or "at the next start"."""
     mode = BROKER_CONFIGS[name].mode
     return "at the next start" if mode is UpdateMode.READ_ONLY or name in AT_START else "at once"

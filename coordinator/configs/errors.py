@@ -1,4 +1,4 @@
-"""Why a request is refused, as Kafka's error code and message."""
+"""The refusal of a request, with Kafka's error code and message."""
 
 from odradek.wire.errors import ErrorCode
 
@@ -22,5 +22,5 @@ class ConfigRefusedError(RefusedError):
 
 
 def bad_value(name: str, value: object, why: str) -> ConfigRefusedError:
-    """The refusal of one value, in Kafka's form."""
+    """Returns the refusal of one value, with Kafka's message."""
     return ConfigRefusedError(f"Invalid value {value} for configuration {name}: {why}")

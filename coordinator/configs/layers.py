@@ -1,7 +1,8 @@
-"""A broker's configs in layers, and what they come to.
+"""A broker's configs in layers, and the resulting values.
 
-From the highest: set for this broker at run time, set for all brokers at run time, set at start (file, environment,
-command line), default. Topic configs stand above all of them, each with its own broker config as fallback.
+From the highest layer to the lowest: set for this broker at run time, set for all brokers at run time, set at start
+(file, environment, command line), default. Topic configs are above all of these, each with its own broker config as
+fallback.
 """
 
 from collections.abc import Mapping
@@ -22,9 +23,9 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class BrokerLayers:
-    """The texts that were set, by layer. Values are computed once, so keep an object for as long as nothing changes.
+    """The texts that were set, by layer. Values are computed once, so keep an object as long as nothing changes.
 
-    Properties raise ConfigRefusedError when a text is not valid; what passed validation never is.
+    Properties raise ConfigRefusedError if a text is invalid, which cannot happen for validated texts.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class BrokerLayers:
 
     @cached_property
     def originals(self) -> Mapping[str, str]:
-        """The texts that count. A text of a higher layer hides the synonyms of its name in lower ones."""
+        """The texts in force. A text of a higher layer hides the synonyms of its name in lower ones."""
         texts = dict(self.static)
         for layer in (self.dynamic_default, self.dynamic_broker):
             for name, text in layer.items():
@@ -79,9 +80,10 @@ class BrokerLayers:
         raise AssertionError(f"no default for {synonyms}")
 
     def chain(self, name: str, synonyms: tuple[str, ...]) -> list[tuple[str, str, ConfigSource]]:
-        """Where a broker config is set: (name, text, source), the one that counts first.
+        """Returns where a broker config is set: (name, text, source), the one in force first.
 
-        What stands before the first mention of `name` itself is left out, as in Kafka: a synonym alone shows nothing.
+        Entries before the first one for `name` itself are omitted, as in Kafka: if only a synonym is set, it is not
+        included.
         """
         layers = (
             (self.dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -95,7 +97,7 @@ class BrokerLayers:
 
 
 def _scaled(value: ConfigValue, synonym: Synonym) -> ConfigValue:
-    """`value` in the topic config's unit. A negative retention, in whatever unit, means "no limit"."""
+    """Returns `value` in the topic config's unit. A negative retention, in whatever unit, means "no limit"."""
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     if synonym.name.startswith("log.retention.") and synonym.name != "log.retention.bytes" and value < 0:
@@ -104,7 +106,7 @@ def _scaled(value: ConfigValue, synonym: Synonym) -> ConfigValue:
 
 
 def topic_config_values(overrides: Mapping[str, str], layers: BrokerLayers) -> Mapping[str, ConfigValue]:
-    """The value of every topic config for a topic with these overrides. Raises ConfigRefusedError."""
+    """Returns the value of every topic config for a topic with these overrides. Raises ConfigRefusedError."""
     values = dict(layers.topic_defaults)
     for name, text in overrides.items():
         definition = TOPIC_CONFIGS.get(name)
@@ -116,9 +118,9 @@ def topic_config_values(overrides: Mapping[str, str], layers: BrokerLayers) -> M
 def effective_topic_texts(
     overrides: Mapping[str, str], layers: BrokerLayers
 ) -> list[tuple[str, str | None, ConfigSource]]:
-    """Every topic config that is not internal, or set, by name: (name, text, source), as CreateTopics answers it.
+    """Returns every topic config that is set or not internal, by name: (name, text, source), for CreateTopics.
 
-    Texts are as they were set, not in normal form; that is Kafka's way here.
+    As in Kafka, texts are returned as they were set, not in normal form.
     """
     shown = sorted(name for name, definition in TOPIC_CONFIGS.items() if not definition.internal or name in overrides)
     return [(name, *_effective_text(name, overrides, layers)) for name in shown]

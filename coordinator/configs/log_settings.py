@@ -1,4 +1,4 @@
-"""A topic's values as plain settings for the code that keeps its logs."""
+"""A topic's config values as plain fields for the code that keeps its logs."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from odradek.wire.values import immutable
 
 @immutable
 class LogSettings:
-    """What the logs of a topic act on. Names are Kafka's topic configs with underscores; -1 is "no limit".
+    """The settings of a topic's logs. Names are Kafka's topic configs with underscores; -1 is "no limit".
 
     `sql_columns` is our `odradek.sql.columns`.
     """
@@ -40,7 +40,7 @@ class LogSettings:
 
 
 def log_config_from(values: Mapping[str, ConfigValue]) -> LogSettings:
-    """The settings of a topic from `topic_config_values`; internal.segment.bytes wins over segment.bytes."""
+    """Returns the settings from `topic_config_values`; internal.segment.bytes takes precedence over segment.bytes."""
     segment_bytes = values["internal.segment.bytes"]
     compression = _text(values, "compression.type")
     return LogSettings(

@@ -1,4 +1,4 @@
-"""Numbers as Java reads and writes them: configs are Java's text, so `1_000` is no number and 1e9 is shown as 1.0E9."""
+"""Numbers in Java's syntax: configs are Java's text, so `1_000` is not a number and 1e9 is formatted as 1.0E9."""
 
 import math
 import re
@@ -9,15 +9,15 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """The signed integer of `bits` bits that `text` is, or None."""
-    if not _INTEGER.fullmatch(text) or len(text) > bits:  # no number of so many digits fits
+    """Returns the signed integer of `bits` bits in `text`, None if it is not one."""
+    if not _INTEGER.fullmatch(text) or len(text) > bits:  # a number with that many digits cannot fit
         return None
     value = int(text)
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
 
 
 def parse_double(text: str) -> float | None:
-    """The double that `text` is, or None; Java's suffixes are allowed, its hexadecimal form is not."""
+    """Returns the double in `text`, None if it is not one; Java's suffixes are allowed, hexadecimal is not."""
     trimmed = text.strip()
     if not _DOUBLE.fullmatch(trimmed):
         return None
@@ -25,7 +25,7 @@ def parse_double(text: str) -> float | None:
 
 
 def format_double(value: float) -> str:
-    """`value` in the format of Java's Double.toString: plain from 0.001 to below 10 million, else with an exponent."""
+    """Formats `value` like Java's Double.toString: plain from 0.001 to below 10 million, else with an exponent."""
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
@@ -36,7 +36,7 @@ def format_double(value: float) -> str:
 
 
 def _shortest(value: float, exponent: int) -> tuple[str, int]:
-    """The fewest mantissa digits that read back as `value`, with its exponent."""
+    """Returns the fewest mantissa digits that parse to `value`, with its exponent."""
     for precision in range(1, 17):
         digits, _, power = f"{value:.{precision}e}".partition("e")
         if float(f"{digits}e{power}") == value:

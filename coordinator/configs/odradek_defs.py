@@ -1,8 +1,7 @@
-"""Odradek's own configs, all under `odradek.` so that they can never meet one of Kafka's: a pure table.
+"""Odradek's own configs, all under `odradek.` so that they can never collide with one of Kafka's: a pure table.
 
-A new one of the broker gets a field in `gateway/config/broker_config.py` that code reads, and its line in
-docs/settings.md by `odradek configs list --markdown > docs/settings.md`; tests/coordinator/configs/test_effects.py
-checks both.
+A new broker config gets a field in `gateway/config/broker_config.py` that code reads, and a line in docs/settings.md by
+`odradek configs list --markdown > docs/settings.md`; tests/coordinator/configs/test_effects.py checks both.
 """
 
 from typing import Final
@@ -189,7 +188,7 @@ ODRADEK_TOPIC_DEFINITIONS: Final = (
         "odradek.sql.columns",
         BOOLEAN,
         "false",
-        internal=True,  # described where it is set, for topics have to look as Kafka's do
+        internal=True,  # described only if set, since descriptions of topics must look like Kafka's
         doc="Keep the topic's records as rows of a table as well, in a SQL database; without effect in other stores.",
     ),
 )

@@ -9,7 +9,7 @@ from odradek.coordinator.configs.tables import BROKER_CONFIGS, GROUP_CONFIGS, TO
 
 
 class AlterOperation(IntEnum):
-    """Numbered as in the request."""
+    """The operations, numbered as in the request."""
 
     SET = 0
     DELETE = 1
@@ -27,9 +27,9 @@ _TABLES: Mapping[ResourceType, Mapping[str, Definition]] = {
 def apply_operation(
     resource: ResourceType, name: str, operation: AlterOperation, operand: str | None, current: str | None
 ) -> str | None:
-    """The text after the operation; None deletes it. A list that was not set starts from its default.
+    """Returns the text after the operation; None deletes it. A list that was not set starts from its default.
 
-    Raises ConfigRefusedError when something is appended to, or subtracted from, what is no list.
+    Raises ConfigRefusedError for APPEND and SUBTRACT on a config that is not a list.
     """
     if operation is AlterOperation.DELETE:
         return None

@@ -1,9 +1,9 @@
-"""Settings that promise a protection which this broker does not give: they are refused instead of ignored.
+"""Settings that promise a protection which this broker does not implement: they are refused instead of ignored.
 
-Kafka's TLS, SASL, ACLs, policies and quota plug-ins are not there yet. A broker that took such a setting silently would
-be open to everybody who reaches its port, while its operator relies on the protection. A value that is Kafka's default,
-or empty, promises nothing. Settings that only tune such a protection (time-outs, algorithms, lifetimes) promise nothing
-by themselves; `odradek.coordinator.configs.effects` lists them among those without effect.
+Kafka's TLS, SASL, ACLs, policies and quota plug-ins are not implemented yet. A broker that silently accepted such a
+setting would be open to every client that can reach its port, while its operator relies on the protection. A value that
+is Kafka's default, or empty, promises nothing. Settings that only tune such a protection (time-outs, algorithms,
+lifetimes) promise nothing by themselves; `odradek.coordinator.configs.effects` lists them among those without effect.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ IMAGE_ONLY: Final = (
     "ssl.truststore.credentials",
     "ssl.truststore.filename",
 )
-"""Settings that variables such as KAFKA_SSL_KEYSTORE_FILENAME name; Kafka's image derives ssl.keystore.location."""
+"""Settings of variables such as KAFKA_SSL_KEYSTORE_FILENAME; Kafka's image derives ssl.keystore.location from them."""
 
 
 def _each(promise: str, names: Iterable[str]) -> dict[str, str]:
@@ -74,7 +74,7 @@ PROTECTIONS: Final = {
     **_each(QUOTA, ("client.quota.callback.class",)),
     **_each(PROVIDERS, ("config.providers",)),
 }
-"""What each setting promises."""
+"""The promised protection of each setting."""
 
 _HARMLESS: Final = {"allow.everyone.if.no.acl.found": ("true",)}
 """Values other than the default that give no protection, so that they are accepted."""
@@ -83,11 +83,11 @@ ADVICE: Final = (
     "this version has no TLS, no authentication, no access control and no plug-ins, and everybody who reaches a "
     "listener may do everything"
 )
-"""Why such a setting is refused."""
+"""The reason for which such a setting is refused."""
 
 
 def promise_of(name: str, text: str) -> str | None:
-    """What the setting promises at this value that is not given; None when it promises nothing.
+    """Returns the protection that the setting promises at this value, None if it promises none.
 
     `name` may have a listener's prefix (`listener.name.NAME.`).
     """

@@ -1,7 +1,7 @@
-"""The definitions by name, with our deliberate differences applied, and which configs are synonyms of which.
+"""The definitions by name, with our deliberate differences applied, and the synonyms of configs.
 
 Broker configs with more than one unit, such as `log.retention.ms`, `.minutes` and `.hours`, are synonyms: the first one
-that is set counts. A topic config falls back to its broker config and that one's synonyms.
+that is set is in force. A topic config falls back to its broker config and the synonyms of that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,13 +27,13 @@ def _table(definitions: Iterable[Definition], scope: str) -> Mapping[str, Defini
 
 BROKER_CONFIGS: Final = _table((*BROKER_DEFINITIONS, *ODRADEK_DEFINITIONS), "broker")
 QUOTA_CONFIGS: Final = {definition.name: definition for definition in QUOTA_DEFINITIONS}
-"""Configs that brokers have at run time alone, in no file."""
+"""Broker configs that can be set only at run time, not in a file."""
 TOPIC_CONFIGS: Final = _table((*TOPIC_DEFINITIONS, *ODRADEK_TOPIC_DEFINITIONS), "topic")
 GROUP_CONFIGS: Final = _table(GROUP_DEFINITIONS, "group")
 CLIENT_METRICS_CONFIGS: Final = _table(CLIENT_METRICS_DEFINITIONS, "client-metrics")
 
 BROKER_DEFAULTS: Final = {name: text for name, d in BROKER_CONFIGS.items() if (text := d.default) is not None}
-"""The text of every broker default there is."""
+"""The text of every broker default that is not None."""
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -94,7 +94,7 @@ _BROKER_SYNONYMS: Final = {
     **dict.fromkeys(_RETENTION, _RETENTION),
     **dict.fromkeys(_ROLL, _ROLL),
     **dict.fromkeys(_JITTER, _JITTER),
-    "log.flush.interval.ms": _FLUSH,  # one way only: the scheduler's interval is but its default
+    "log.flush.interval.ms": _FLUSH,  # one way only: the scheduler's interval is only the default of this
 }
 
 LISTENER_PREFIX: Final = "listener.name."
@@ -119,7 +119,7 @@ CLUSTER_LEVEL_LISTENER: Final = frozenset(("max.connections", "max.connection.cr
 
 
 def without_listener(name: str) -> str | None:
-    """The config that `listener.name.NAME.…` sets for one listener; None for a name without that prefix."""
+    """Returns the config that `listener.name.NAME.…` sets for one listener; None for a name without that prefix."""
     if not name.startswith(LISTENER_PREFIX):
         return None
     _, dot, base = name.removeprefix(LISTENER_PREFIX).partition(".")
@@ -129,25 +129,25 @@ def without_listener(name: str) -> str | None:
 
 
 def broker_synonyms(name: str, *, listeners: bool = True) -> tuple[str, ...]:
-    """The broker configs that `name` is read from, first to last; `listeners` adds the one behind a listener prefix."""
+    """Returns the broker configs that `name` is read from, in order; with `listeners`, also without its prefix."""
     base = without_listener(name) if listeners else None
     return (name, base) if base is not None else _BROKER_SYNONYMS.get(name, (name,))
 
 
 def broker_definition(name: str) -> Definition | None:
-    """The definition behind a broker config's name, with or without a listener prefix; None if unknown to us."""
+    """Returns a broker config's definition, with or without a listener prefix in its name; None if unknown."""
     found = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name)
     base = without_listener(name) if found is None else None
     return found if base is None else BROKER_CONFIGS.get(base)
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether DescribeConfigs shows the broker config as one that can change at run time."""
+    """True if DescribeConfigs returns the broker config as one that can change at run time."""
     definition = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name)
     return definition is not None and definition.mode is not UpdateMode.READ_ONLY
 
 
 def is_list(table: Mapping[str, Definition], name: str) -> bool:
-    """Whether values can be appended to the config."""
+    """True if values can be appended to the config."""
     definition = table.get(name)
     return definition is not None and definition.type is ConfigType.LIST

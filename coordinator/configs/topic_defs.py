@@ -1,6 +1,6 @@
 """Every topic config of Apache Kafka 4.3.1 with Kafka's own defaults: a pure table.
 
-Where our default differs on purpose, see `odradek.coordinator.configs.differences`.
+For the defaults that deliberately differ see `odradek.coordinator.configs.differences`.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which configs a request may set. All raise ConfigRefusedError with Kafka's error code and message."""
+"""Validation of the configs that a request sets. All raise ConfigRefusedError with Kafka's error code and message."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -29,11 +29,11 @@ _CLIENT_PROPERTIES: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""What the `match` of a client metrics subscription may look at (KIP-714)."""
+"""The properties that the `match` of a client metrics subscription may use (KIP-714)."""
 
 
 def validate_topic_configs(overrides: Mapping[str, str], layers: BrokerLayers) -> None:
-    """Check all overrides that a topic will have: names first, then values, then what they mean together."""
+    """Check all overrides that a topic will have: first names, then values, then their combination."""
     for name in overrides:
         if name not in TOPIC_CONFIGS:
             raise ConfigRefusedError(f"Unknown topic config name: {name}")
@@ -57,7 +57,7 @@ def _check_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
 
 
 def validate_broker_configs(texts: Mapping[str, str], *, per_broker: bool) -> None:
-    """Check all configs that a broker, or every broker when not `per_broker`, will have been given at run time."""
+    """Check the dynamic configs that a broker will have, or if not `per_broker` all brokers."""
     _refuse(
         (name for name in texts if (d := BROKER_CONFIGS.get(name)) and d.mode is UpdateMode.READ_ONLY),
         "Cannot update these configs dynamically",
@@ -75,7 +75,7 @@ def validate_broker_configs(texts: Mapping[str, str], *, per_broker: bool) -> No
 
 
 def refuse_protections(changes: Mapping[str, str | None]) -> None:
-    """Refuse changes of broker configs that promise a protection which is not given; taking one back is no change."""
+    """Refuse changes of broker configs that promise a missing protection; None removes a config and is accepted."""
     for name, text in changes.items():
         promise = None if text is None else promise_of(name, text)
         if promise is not None:
@@ -89,7 +89,7 @@ def _refuse(names: Iterable[str], why: str) -> None:
 
 
 def _check_broker_values(texts: Mapping[str, str]) -> None:
-    """Names unknown to us pass: plug-ins have their own, and Kafka stores them too."""
+    """Unknown names are accepted: plug-ins have their own configs, and Kafka stores them too."""
     for name, text in texts.items():
         definition = broker_definition(name)
         try:
@@ -131,7 +131,7 @@ def _check_group_bounds(name: str, value: ConfigValue, layers: BrokerLayers) -> 
 
 
 def _check_group_timing(family: str, values: Mapping[str, ConfigValue], layers: BrokerLayers) -> None:
-    """A session must outlast a heartbeat; what the group does not set is the broker's."""
+    """A session must be longer than a heartbeat interval; configs not set for the group are the broker's."""
     session, heartbeat = f"{family}.session.timeout.ms", f"{family}.heartbeat.interval.ms"
     session_ms, heartbeat_ms = (values.get(name, layers.values[f"group.{name}"]) for name in (session, heartbeat))
     assert isinstance(session_ms, int)

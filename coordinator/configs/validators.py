@@ -1,4 +1,4 @@
-"""The rules that values must meet, with Kafka's messages for those that do not."""
+"""Validators of parsed values, with Kafka's messages."""
 
 import re
 from typing import Protocol, cast
@@ -41,7 +41,7 @@ class RangeOr:
     also: int
 
     def check(self, name: str, value: object) -> None:
-        """Raise ConfigRefusedError when the number is neither."""
+        """Raise ConfigRefusedError for any other number."""
         if value == self.also or (isinstance(value, int) and self.low <= value <= self.high):
             return
         raise bad_value(name, value, f"Value must be between {self.low} and {self.high} or equal to {self.also}")
@@ -49,7 +49,7 @@ class RangeOr:
 
 @immutable
 class OneOf:
-    """One of some strings."""
+    """One of several strings."""
 
     allowed: tuple[str, ...]
 
@@ -72,7 +72,7 @@ class OneOfAnyCase:
 
 
 class NonEmpty:
-    """A string with something in it."""
+    """A string that is not empty."""
 
     def check(self, name: str, value: object) -> None:
         """Raise ConfigRefusedError for the empty string."""
@@ -82,7 +82,7 @@ class NonEmpty:
 
 @immutable
 class ListOf:
-    """A list of distinct, non-empty strings, of the allowed ones when any are named."""
+    """A list of distinct, non-empty strings, only of the `allowed` ones if there are any."""
 
     allowed: tuple[str, ...] = ()
     may_be_empty: bool = True
@@ -152,7 +152,7 @@ def _items(value: object) -> tuple[str, ...]:
 
 
 def at_least(low: int | float) -> Range:
-    """Numbers from `low`."""
+    """Numbers from `low` on."""
     return Range(low)
 
 
@@ -167,5 +167,5 @@ def one_of(*allowed: str) -> OneOf:
 
 
 def list_of(*allowed: str, may_be_empty: bool = True) -> ListOf:
-    """A list of these strings, or of any when none are named."""
+    """A list of these strings, or of any if none are given."""
     return ListOf(allowed, may_be_empty)

@@ -1,4 +1,4 @@
-"""How much one request may create: Kafka's limits, which bound what the controller decides and writes at once."""
+"""Kafka's limits on how much one request may create, which bound the work and the records of one decision."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 Topic = TypeVar("Topic", CreatableTopic, CreatePartitionsTopic)
 
 MAX_RECORDS: Final = 10_000
-"""Kafka's MAX_RECORDS_PER_USER_OP: how many records one request may write, and how many partitions it may name."""
+"""Kafka's MAX_RECORDS_PER_USER_OP: the maximum number of records of a request, and of the partitions in it."""
 
 _TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
 _TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
 
 
 def check_partitions(count: int) -> None:
-    """Raise RefusedError (POLICY_VIOLATION) when no request may create so many partitions."""
+    """Raise RefusedError (POLICY_VIOLATION) if no request may create so many partitions."""
     if count > MAX_RECORDS:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
 
 
 def check_create_topics(context: DecisionContext, request: CreateTopicsRequest) -> None:
-    """Raise RefusedError (POLICY_VIOLATION) when CreateTopics requests too much; none of its topics is created then.
+    """Raise RefusedError (POLICY_VIOLATION) if CreateTopics requests too much; then none of its topics is created.
 
-    Topics that the request names twice count for nothing. The partitions of those that exist, or whose names are
+    Topics that occur twice in the request do not count. The partitions of topics that exist, or whose names are
     invalid, count as partitions, but they write no record.
     """
     default = context.number("num.partitions")
@@ -42,20 +42,20 @@ def check_create_topics(context: DecisionContext, request: CreateTopicsRequest) 
 
 
 def check_create_partitions(image: MetadataImage, request: CreatePartitionsRequest) -> None:
-    """Raise RefusedError (POLICY_VIOLATION) when CreatePartitions requests too much; no partition is created then."""
+    """Raise RefusedError (POLICY_VIOLATION) if CreatePartitions requests too much; then no partition is created."""
     topics = _once(request.topics)
     if sum([added_partitions(image, topic) for topic in topics]) > MAX_RECORDS:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_RECORDS)
 
 
 def added_partitions(image: MetadataImage, asked: CreatePartitionsTopic) -> int:
-    """How many partitions the topic would be given; none where there is no such topic."""
+    """Returns how many partitions the topic would get; 0 if there is no such topic."""
     topic = image.topic(asked.name)
     return 0 if topic is None else max(asked.count - len(topic.partitions), 0)
 
 
 def partitions_of(topic: CreatableTopic, default: int) -> int:
-    """The number of partitions of a new topic; `default` if the request leaves it to the broker."""
+    """Returns the number of partitions of a new topic; `default` if the request leaves it to the broker."""
     if topic.assignments:
         return len(topic.assignments)
     return default if topic.num_partitions == -1 else max(topic.num_partitions, 0)

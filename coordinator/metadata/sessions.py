@@ -1,11 +1,11 @@
-"""Sessions of brokers: what the active controller knows of them beside the metadata log.
+"""Sessions of brokers: the active controller's soft state, which is not in the metadata log.
 
-Heartbeats are not in the log, so that it does not grow while nothing happens. The price: a controller that has just
-become active does not know when each broker last sent one. It gives each unfenced broker a full session from then on,
-but lets another incarnation register in its place at once: a broker holds its id only if it has contacted *this*
-controller (as in Kafka).
+Heartbeats are not in the log, so that it does not grow in an idle cluster. The price: a controller that has just become
+active does not know when each broker last sent one. It starts a full session for each unfenced broker, but allows
+another incarnation to register in its place at once: a broker keeps its id only if it has contacted *this* controller
+(as in Kafka).
 
-Times are milliseconds of the clock that the caller gives, which does not go back.
+Times are milliseconds of the caller's clock, which is monotonic.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ NO_OFFSET: Final = -1
 
 @mutable
 class _Session:
-    """One broker at one epoch. `shutdown_offset` is the offset that others must reach before it may stop."""
+    """The session of one broker epoch. Other brokers must reach `shutdown_offset` before the broker may stop."""
 
     epoch: int
     last_contact_ms: int
@@ -30,12 +30,12 @@ class _Session:
 
 
 class BrokerSessions:
-    """The sessions of all brokers. A broker without one, which has never sent a heartbeat, is never stale.
+    """The sessions of all brokers. A broker without one, which has never sent a heartbeat, never expires.
 
-    Neither is the broker `own_id`, where it is given, which is the sole voter's: whenever sessions are judged, it runs.
-    It is fenced only when it wants to be.
+    Neither does the broker `own_id`, if given, which is on the same node as the sole voter: whenever sessions are
+    checked, it is running. It is fenced only at its own request.
 
-    `elections_left` says that partitions without a leader may get one, and have not all been looked at.
+    `elections_left` is True if leaderless partitions may get a leader, and not all of them have been checked.
     """
 
     def __init__(self, own_id: int | None = None) -> None:
@@ -44,7 +44,7 @@ class BrokerSessions:
         self._sessions: dict[int, _Session] = {}
 
     def begin(self, brokers: Mapping[int, BrokerImage], now_ms: int) -> None:
-        """Forget everything, and give each unfenced broker a session: this controller has just become active."""
+        """Reset everything, and start a session for each unfenced broker: this controller has just become active."""
         self.elections_left = True
         self._sessions = {
             broker.id: _Session(broker.epoch, now_ms, was_contacted=False)
@@ -65,7 +65,7 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def is_held(self, broker: BrokerImage, timeout_ms: int, now_ms: int) -> bool:
-        """Whether the unfenced broker has contacted this controller within the last `timeout_ms`."""
+        """True if the unfenced broker has contacted this controller within the last `timeout_ms`."""
         session = self._of(broker.id, broker.epoch)
         return (
             session is not None
@@ -75,19 +75,19 @@ class BrokerSessions:
         )
 
     def leave(self, broker: BrokerImage) -> None:
-        """The broker is to be fenced as soon as its partitions have been given to others."""
+        """Fence the broker as soon as its partitions have other leaders and ISRs."""
         session = self._of(broker.id, broker.epoch)
         if session is not None:
             session.is_leaving = True
 
     def shut_down_at(self, broker: BrokerImage, offset: int) -> None:
-        """The broker may stop once all active brokers have metadata up to `offset`; the first offset counts."""
+        """The broker may stop once all active brokers have metadata up to `offset`; only the first call sets it."""
         session = self._of(broker.id, broker.epoch)
         if session is not None and session.shutdown_offset is None:
             session.shutdown_offset = offset
 
     def may_stop(self, broker: BrokerImage, brokers: Mapping[int, BrokerImage]) -> bool:
-        """Whether all active brokers know that another leads what this broker led."""
+        """True if all active brokers have the metadata with the new leaders of the partitions that this broker led."""
         session = self._of(broker.id, broker.epoch)
         if session is None or session.shutdown_offset is None:
             return True
@@ -100,12 +100,12 @@ class BrokerSessions:
         return all(session.shutdown_offset <= offset for offset in reached)
 
     def due_ms(self, brokers: Mapping[int, BrokerImage], timeout_ms: int) -> int | None:
-        """When the next broker is to be fenced if no further heartbeat arrives; None if none is."""
+        """Returns when the next broker must be fenced if no further heartbeat arrives; None if there is none."""
         ends = [end for broker in brokers.values() if (end := self._end_ms(broker, timeout_ms)) is not None]
         return min(ends, default=None)
 
     def stale(self, brokers: Mapping[int, BrokerImage], timeout_ms: int, now_ms: int) -> BrokerImage | None:
-        """The broker to fence next: the first to have expired or, when leaving, to be released; None if none is."""
+        """Returns the broker to fence next: the first to have expired or to be leaving; None if there is none."""
         ends = [
             (end, broker.id) for broker in brokers.values() if (end := self._end_ms(broker, timeout_ms)) is not None
         ]
@@ -113,7 +113,7 @@ class BrokerSessions:
         return brokers[broker_id] if end_ms <= now_ms else None
 
     def _end_ms(self, broker: BrokerImage, timeout_ms: int) -> int | None:
-        """The first moment at which the broker is stale."""
+        """Returns the first time at which the broker is expired."""
         session = None if broker.fenced else self._of(broker.id, broker.epoch)
         if session is None:
             return None

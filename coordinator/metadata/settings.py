@@ -1,4 +1,4 @@
-"""The shard's configuration, and a broker's configs under an image."""
+"""The shard's configuration, and a broker's configs with those of an image."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -15,7 +15,7 @@ from odradek.wire.values import immutable
 class MetadataConfig:
     """The broker's id and its static configs as text, under Kafka's names.
 
-    `fences_itself`: whether it judges the silence of its own broker as that of others.
+    `fences_itself`: True if the session of its own broker expires like that of others.
     """
 
     node_id: int
@@ -24,14 +24,14 @@ class MetadataConfig:
 
 
 class CurrentLayers:
-    """A broker's configs in all layers, computed again only when the dynamic configs of the image change."""
+    """A broker's configs in all layers, recomputed only when the dynamic configs of the image change."""
 
     def __init__(self, config: MetadataConfig) -> None:
         self._config = config
         self._layers = BrokerLayers(config.static)
 
     def under(self, image: MetadataImage) -> BrokerLayers:
-        """The configs under `image`."""
+        """Returns the configs with those of `image`."""
         default = image.configs_of(ResourceType.BROKER, "")
         own = image.configs_of(ResourceType.BROKER, str(self._config.node_id))
         layers = self._layers
@@ -44,8 +44,8 @@ class CurrentLayers:
 class DecisionContext:
     """The input of a decision besides its request: the metadata, and the configs of the broker that decides.
 
-    `next_offset` is where the first record that it writes goes in the metadata log, `topic_ids` are ids for new topics,
-    `now_ms` is the time of `sessions`, the soft state of brokers; functions that only describe need none of them.
+    `next_offset` is the offset of its first record in the metadata log, `topic_ids` yields ids for new topics, `now_ms`
+    is the time of `sessions`, the soft state of brokers; functions that only describe need none of them.
     """
 
     image: MetadataImage
@@ -57,17 +57,17 @@ class DecisionContext:
     sessions: BrokerSessions = field(default_factory=BrokerSessions)
 
     def number(self, name: str) -> int:
-        """The value of a numeric broker config."""
+        """Returns the value of a numeric broker config."""
         value = self.layers.values[name]
         assert isinstance(value, int), name
         return value
 
     def flag(self, name: str) -> bool:
-        """The value of a boolean broker config."""
+        """Returns the value of a boolean broker config."""
         return self.layers.values[name] is True
 
     def text(self, name: str) -> str:
-        """The value of a textual broker config that always has one."""
+        """Returns the value of a textual broker config that always has one."""
         value = self.layers.values[name]
         assert isinstance(value, str), name
         return value

@@ -1,7 +1,7 @@
-"""Which characters Unicode 6.0 puts into each category and script, and which are one letter in different cases.
+"""The characters of each category and script in Unicode 6.0, and the case variants of letters.
 
-It is the version that RE2/J 1.8 knows, and was read off its answers. Sets are written as `CharSet` has them, each code
-point as the distance from the one before, to the base of 36.
+This is the version that RE2/J 1.8 uses, and was determined from its results. Sets are encoded like the bounds of
+`CharSet`, each code point as the distance from the preceding one, in base 36.
 """
 
 from collections.abc import Mapping
@@ -166,7 +166,7 @@ CATEGORIES: Final[Mapping[str, str]] = {
     "Zp": "6cp 1",
     "Zs": "w 1 3j 1 4bj 1 b1 1 1kh b 10 1 1b 1 334 1",
 }
-"""The categories with two letters; one with a single letter is all that begin with it."""
+"""The categories with two letters; one with a single letter is the union of all that begin with it."""
 
 SCRIPTS: Final[Mapping[str, str]] = {
     "Arabic": "16o 4 2 6 1 e 3 1 1 w 1 a b 9 b 6 1 30 1 y 28 1c 1c5s 36 h a3 i 1s 2 1i 14 d 37 5 1 3r 31f v",
@@ -329,5 +329,7 @@ NEXT_CASES: Final = (
     "x4j,1,1,ps x4k,6,2,1 x4l,6,2,-1 x4y,1,1,1 x4z,1,1,-1 x50,1,1,-1c x51,1,1,-wn7 x52,1,1,-raw x53,2,2,1 "
     "x54,2,2,-1 x6d,1,1,1 x6e,1,1,-1 xub,1,1,-ps xv4,28,1,-tzk 1ee9,q,1,w 1ef5,q,1,-w 1fcw,14,1,14 1fe0,14,1,-14"
 )
-"""Runs of letters as `first,count,step,distance`: from each one goes on by the distance to the same letter in another
-case, and so around. All to the base of 36."""
+"""Runs of letters as `first,count,step,distance`, all in base 36.
+
+Adding the distance to a letter gives its next case variant; the variants of a letter form a cycle.
+"""

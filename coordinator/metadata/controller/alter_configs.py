@@ -1,9 +1,9 @@
-"""AlterConfigs and IncrementalAlterConfigs: changes of the configs of topics, brokers, groups and
-client metrics subscriptions.
+"""AlterConfigs and IncrementalAlterConfigs: changes of the configs of topics, brokers, groups and client metrics
+subscriptions.
 
 AlterConfigs replaces all configs of a resource; the incremental form (KIP-339) changes single ones. Each resource is
-decided on independently. Records for brokers are written even where nothing changes, since they make brokers read
-files again (KAFKA-14136).
+decided independently. Records for brokers are written even if nothing changes, since they make brokers read their files
+again (KAFKA-14136).
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ _ALTERABLE: Final = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 def alter_configs(
     context: DecisionContext, request: legacy.AlterConfigsRequest
 ) -> tuple[list[Message], legacy.AlterConfigsResponse]:
-    """Decide on all resources of a request. Nothing is recorded for validate_only."""
+    """Decide on all resources of a request. Nothing is written for validate_only."""
     records, errors = _decide_each(context, request.resources, _replaced)
     responses = results_of(legacy.AlterConfigsResourceResponse, request.resources, errors)
     return [] if request.validate_only else records, legacy.AlterConfigsResponse(responses=responses)
@@ -51,7 +51,7 @@ def alter_configs(
 def incremental_alter_configs(
     context: DecisionContext, request: incremental.IncrementalAlterConfigsRequest
 ) -> tuple[list[Message], incremental.IncrementalAlterConfigsResponse]:
-    """Decide on all resources of a request. Nothing is recorded for validate_only."""
+    """Decide on all resources of a request. Nothing is written for validate_only."""
     records, errors = _decide_each(context, request.resources, _changed)
     responses = results_of(incremental.AlterConfigsResourceResponse, request.resources, errors)
     return [] if request.validate_only else records, incremental.IncrementalAlterConfigsResponse(responses=responses)
@@ -62,7 +62,7 @@ def results_of(
     resources: Iterable[legacy.AlterConfigsResource | incremental.AlterConfigsResource],
     errors: Iterable[RefusedError | None],
 ) -> tuple[Result, ...]:
-    """The results of either request: for each resource the error, or none."""
+    """Returns the results of either request: for each resource the error, or none."""
     return tuple(
         result(
             error_code=ErrorCode.NONE if error is None else error.code,
@@ -79,9 +79,9 @@ def _decide_each(
     resources: Iterable[Resource],
     change: Callable[[ResourceType, Resource, Mapping[str, str]], dict[str, str | None]],
 ) -> tuple[list[Message], list[RefusedError | None]]:
-    """The records of all changes, and for each resource the error that refuses it, or None.
+    """Returns the records of all changes, and for each resource the error that refuses it, or None.
 
-    `change` gives the new text of each config that is named, None to remove it.
+    `change` returns the new text of each config in the request, None to remove it.
     """
     resources = list(resources)
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
@@ -123,7 +123,7 @@ def _records(
 
 
 def _keep_one_min_insync(name: str, changes: Mapping[str, str | None]) -> None:
-    """Leaders and the controller must agree on `min.insync.replicas`: eligible leader replicas rest on it (KIP-966)."""
+    """Refuse a value for a single broker: ELRs require that leaders and the controller use the same (KIP-966)."""
     if name and MIN_INSYNC_REPLICAS in changes:
         message = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
         raise RefusedError(ErrorCode.INVALID_CONFIG, message)
@@ -139,7 +139,7 @@ def _kind(resource: Resource) -> ResourceType:
 
 
 def _check_form(resource: Resource) -> None:
-    """The errors of a resource that do not depend on the values of its configs."""
+    """Check for errors of a resource that do not depend on the values of its configs."""
     names = [config.name for config in resource.configs]
     if len(set(names)) < len(names):
         raise _invalid("Error due to duplicate config keys")
@@ -171,7 +171,7 @@ def _replaced(
 
 
 def _check_broker_name(context: DecisionContext, name: str) -> None:
-    """The empty name means all brokers; any other must be the id of this broker, or of one that is registered."""
+    """The empty name means all brokers; any other must be the id of this broker, or of a registered one."""
     if not name:
         return
     try:

@@ -1,8 +1,9 @@
 """AlterPartition: a leader changes the ISR of its partition (KIP-497, with the checks of KIP-841 and KIP-903).
 
-A proposal counts only from the leader of the present epoch, on the partition as it is, and with members that are
-neither fenced nor shutting down nor of an earlier incarnation than the leader knows. The change may end a
-reassignment, which may give the partition another leader; the answer is NEW_LEADER_ELECTED then.
+A proposal is accepted only from the leader of the current epoch, for the current state of the partition, and if its
+members are neither fenced nor shutting down, nor have registered again since the broker epochs in the proposal. The
+change may complete a reassignment, which may give the partition another leader; the response is then
+NEW_LEADER_ELECTED.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from odradek.wire.messages.alter_partition import (
 from odradek.wire.schema.schema import Message
 
 ANY_EPOCH: Final = -1
-"""A member's broker epoch that is not checked, as in requests below version 3, which have none."""
+"""The broker epoch of a member that is not checked, as in requests below version 3, which have none."""
 
 
 def alter_partition(
@@ -108,7 +109,7 @@ def _error_of(
     proposal: AlterPartitionRequestPartitionData,
     members: Sequence[BrokerState],
 ) -> ErrorCode:
-    """Why the proposal is refused, in the order of Kafka's checks."""
+    """Returns the reason to refuse the proposal, in the order of Kafka's checks."""
     stale = _epoch_error(leader, before, proposal)
     if stale is not ErrorCode.NONE:
         return stale
@@ -120,7 +121,7 @@ def _error_of(
 
 
 def _epoch_error(leader: int, before: PartitionImage, proposal: AlterPartitionRequestPartitionData) -> ErrorCode:
-    """The error for a proposal with other epochs than the partition's; newer ones come from another controller."""
+    """Returns the error for a proposal with other epochs than the partition's; newer ones are of another controller."""
     if proposal.leader_epoch > before.leader_epoch or proposal.partition_epoch > before.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if proposal.leader_epoch < before.leader_epoch:
@@ -131,7 +132,7 @@ def _epoch_error(leader: int, before: PartitionImage, proposal: AlterPartitionRe
 
 
 def _is_valid_isr(before: PartitionImage, proposal: AlterPartitionRequestPartitionData, isr: Sequence[int]) -> bool:
-    """Replicas of the partition, each once, the leader among them, and alone while it recovers."""
+    """True for replicas of the partition, each once, including the leader, which must be alone while recovering."""
     recovery = proposal.leader_recovery_state
     if recovery not in (RECOVERED, RECOVERING) or (
         recovery == RECOVERING and before.leader_recovery_state == RECOVERED

@@ -22,12 +22,15 @@ class NewPartitions:
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas each of the partitions has."""
+        """The number of replicas of each partition."""
         return len(self.replicas[0])
 
 
 def assign(context: DecisionContext, topic: CreatableTopic, created: int) -> NewPartitions:
-    """The partitions of a new topic; `created` partitions precede them in the same request. Raises RefusedError."""
+    """Returns the partitions of a new topic. Raises RefusedError.
+
+    `created` partitions precede them in the same request.
+    """
     if topic.assignments:
         return NewPartitions(_assigned(context.image, topic))
     if topic.replication_factor < -1 or topic.replication_factor == 0:
@@ -58,7 +61,7 @@ def _placed(image: MetadataImage, count: int, factor: int, created: int) -> list
 def check_room(context: DecisionContext, created: int, count: int) -> None:
     """Raise RefusedError (POLICY_VIOLATION) when `count` more partitions are too many for the cluster.
 
-    `created` were made before in the same operation, which no more than a request of Kafka's may make.
+    `created` partitions were created earlier in the same operation; their sum is limited like that of a Kafka request.
     """
     check_partitions(created + count)
     limit = context.number("odradek.partitions.max")
@@ -111,7 +114,7 @@ def _add_assignment(
 
 
 def check_assignment(image: MetadataImage, brokers: Sequence[int], factor: int | None, index: int) -> None:
-    """Check the replicas that a request names for partition `index`. Raises RefusedError."""
+    """Check the replicas that a request assigns to partition `index`. Raises RefusedError."""
     reason = _wrong_brokers(image, brokers)
     if reason is None and factor is not None and len(brokers) != factor:
         reason = (
@@ -144,7 +147,7 @@ def _wrong_brokers(image: MetadataImage, brokers: Sequence[int]) -> str | None:
 def partition_records(
     image: MetadataImage, topic_id: UUID, first: int, partitions: NewPartitions
 ) -> list[PartitionRecord]:
-    """The records of new partitions from index `first` on: active replicas are in sync, and the first of them leads."""
+    """Returns the records of new partitions from index `first` on: active replicas are in sync, the first leads."""
     in_sync = {
         replicas: tuple(broker for broker in replicas if image.brokers[broker].is_active)
         for replicas in set(partitions.replicas)

@@ -28,7 +28,7 @@ def _ensure(creation: Creation, name: str) -> RefusedError | None:
 
 
 def wanted_topic(context: DecisionContext, name: str) -> CreatableTopic:
-    """The topic to create: an internal one as its coordinator needs it, others with the default settings."""
+    """Returns the topic to create: internal topics as their coordinators need them, others with default settings."""
     if name == CONSUMER_OFFSETS:
         return _internal(context, name, "offsets.topic", _offsets_configs(context))
     if name == TRANSACTION_STATE:

@@ -1,4 +1,4 @@
-"""Elections without a request: preferred leaders get their partitions back, leaderless partitions an unclean leader.
+"""Elections without a request: preferred replicas regain their leaderships, leaderless partitions get a leader.
 
 Both run at intervals while the controller is active: `auto.leader.rebalance.enable` with
 `leader.imbalance.check.interval.seconds`, and `unclean.leader.election.interval.ms` for topics whose
@@ -19,7 +19,7 @@ from odradek.coordinator.metadata.settings import DecisionContext
 
 
 def balance_leaders(context: DecisionContext) -> BrokerChange:
-    """Give preferred replicas that may lead, and are in sync, their partitions back."""
+    """Make preferred replicas leaders again that may lead and are in sync."""
     may_lead = may_lead_now(context.image)
 
     def wanted(partition: PartitionImage, _settings: ReplicationSettings) -> Wanted | None:
@@ -32,5 +32,5 @@ def balance_leaders(context: DecisionContext) -> BrokerChange:
 
 
 def elect_uncleanly(context: DecisionContext) -> BrokerChange:
-    """Elect leaders of leaderless partitions whose topics allow that records are lost."""
+    """Elect leaders of leaderless partitions whose topics allow unclean elections, which may lose records."""
     return elect_leaderless(context, only_unclean=True)

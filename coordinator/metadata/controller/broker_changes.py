@@ -2,7 +2,7 @@
 
 Each function returns at most `MAX_CHANGES` changes of partitions, so that no turn of the event loop takes long, and
 whether these are all. Until they are, the broker's own record is not written. The next call continues with the
-remaining partitions, on the state that other changes have made meanwhile.
+remaining partitions, on the state that includes all changes of the meantime.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from odradek.wire.stored.metadata_records import (
 from odradek.wire.values import immutable
 
 MAX_CHANGES: Final = 1000
-"""How many partitions one operation changes at most, as Kafka's MAX_ELECTIONS_PER_IMBALANCE."""
+"""The maximum number of partitions that one operation changes, as Kafka's MAX_ELECTIONS_PER_IMBALANCE."""
 FENCE: Final = 1
 UNFENCE: Final = -1
 
@@ -36,24 +36,24 @@ class BrokerChange:
 
 
 def may_lead_now(image: MetadataImage) -> MayLead:
-    """The brokers that are neither fenced nor shutting down."""
+    """Returns a predicate that is True for brokers that are neither fenced nor shutting down."""
     active = {broker.id for broker in image.brokers.values() if broker.is_active}
     return active.__contains__
 
 
 def leads_any(image: MetadataImage, broker_id: int) -> bool:
-    """Whether the broker leads a partition."""
+    """True if the broker leads a partition."""
     return any(part.leader == broker_id for topic in image.topics_by_id.values() for part in topic.partitions)
 
 
 def fence(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
-    """The broker leaves all ISRs, and is fenced. It stays in ELRs, and joins those of ISRs that become too small."""
+    """Remove the broker from all ISRs, and fence it. It stays in ELRs, and joins those of ISRs now too small."""
     record = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE)
     return _ended(_without(context, broker.id, lost=False), record)
 
 
 def begin_shutdown(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
-    """Begin a controlled shutdown: the broker gets no new partitions, and leaves the ISRs and its leaderships.
+    """Begin a controlled shutdown: the broker gets no new partitions, and leaves its ISRs and leaderships.
 
     Unlike other changes, the record of the broker itself comes first: the broker keeps serving until other brokers lead
     its partitions.
@@ -68,7 +68,7 @@ def begin_shutdown(context: DecisionContext, broker: BrokerImage) -> BrokerChang
 
 
 def unregister(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
-    """The broker leaves all ISRs and ELRs, and its registration is removed."""
+    """Remove the broker from all ISRs and ELRs, then its registration."""
     record = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
     return _ended(_without(context, broker.id, lost=True), record)
 
@@ -79,9 +79,9 @@ def replace_incarnation(context: DecisionContext, broker_id: int, *, is_clean: b
 
 
 def unfence(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
-    """The broker is unfenced, and partitions without a leader get one where that is possible now.
+    """Unfence the broker, and elect leaders of leaderless partitions if possible now.
 
-    What is left of them is for `elect_leaderless`, once the broker is unfenced.
+    `elect_leaderless` elects the remaining ones, once the broker is unfenced.
     """
     record = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE)
     active = may_lead_now(context.image)
@@ -92,9 +92,9 @@ def unfence(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
 def elect_leaderless(
     context: DecisionContext, *, may_lead: MayLead | None = None, only_unclean: bool = False
 ) -> BrokerChange:
-    """Elect leaders of partitions that have none, cleanly where possible, else uncleanly where that is allowed.
+    """Elect leaders of leaderless partitions, cleanly if possible, else uncleanly if allowed.
 
-    `only_unclean` passes over topics that do not allow it.
+    `only_unclean` skips topics that do not allow unclean elections.
     """
 
     def wanted(partition: PartitionImage, settings: ReplicationSettings) -> Wanted | None:
@@ -106,7 +106,7 @@ def elect_leaderless(
 
 
 def _without(context: DecisionContext, broker_id: int, *, lost: bool) -> BrokerChange:
-    """The broker leaves the ISRs, and if it may have `lost` records, the ELRs; others lead what it led."""
+    """Remove the broker from the ISRs, and from the ELRs if it may have `lost` records; others become leaders."""
 
     def wanted(partition: PartitionImage, settings: ReplicationSettings) -> Wanted | None:
         if broker_id not in partition.isr and not (lost and broker_id in partition.elr):
@@ -131,7 +131,7 @@ def changed_partitions(
     wanted: Callable[[PartitionImage, ReplicationSettings], Wanted | None],
     may_lead: MayLead,
 ) -> Iterator[PartitionChangeRecord]:
-    """The changes of all partitions of which something is wanted, and where it changes anything."""
+    """Yield the changes of all partitions for which `wanted` returns a state that differs from the current one."""
     for topic in context.image.topics_by_id.values():
         settings = replication_settings(context, topic.name)
         for index, partition in enumerate(topic.partitions):
@@ -155,6 +155,6 @@ def _changed(
 
 
 def limited(changes: Iterator[PartitionChangeRecord]) -> BrokerChange:
-    """As many of the changes as one operation may make."""
+    """Returns as many of the changes as one operation may make."""
     records: list[Message] = list(islice(changes, MAX_CHANGES))
     return BrokerChange(records, complete=next(changes, None) is None)

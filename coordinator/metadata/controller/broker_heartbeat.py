@@ -1,19 +1,20 @@
-"""BrokerHeartbeat: a broker says that it is there and what it wants; it is unfenced, fenced or let go (KIP-631).
+"""BrokerHeartbeat: extends a broker's session, and unfences, fences or releases the broker (KIP-631).
 
 ```
-               caught up with its registration, wants no fence
+               caught up with its registration, no fence requested
     ┌────────┐ ───────────────────────────────────────────────► ┌──────────┐
     │ FENCED │                                                  │ UNFENCED │
     └────────┘ ◄─────────────────────────────────────────────── └──────────┘
-        ▲        wants it, or its session is over; or wants to       │ wants to stop,
-        │        stop and leads nothing                              ▼ and leads something
+        ▲        fence requested, or session expired; or             │ shutdown requested,
+        │        shutdown requested, leads no partition              ▼ leads a partition
         │                                                   ┌─────────────────────┐
         └────────────────────────────────────────────────── │ CONTROLLED SHUTDOWN │
-          others lead, and all active brokers know it       └─────────────────────┘
+          leads no partition, and all active brokers        └─────────────────────┘
+          have the metadata with the new leaders
 ```
 
-A fenced broker that wants to stop may do so. A change of more partitions than one operation makes goes on with the next
-heartbeat, or when the shard is next called in time.
+A fenced broker may stop at once. A change of more partitions than one operation makes continues with the next
+heartbeat, or when the shard's `on_time` is next called.
 """
 
 from odradek.coordinator.metadata.controller.broker_changes import begin_shutdown, fence, leads_any, unfence
@@ -27,7 +28,7 @@ Decision = tuple[list[Message], BrokerHeartbeatResponse]
 
 
 def broker_heartbeat(context: DecisionContext, request: BrokerHeartbeatRequest) -> Decision:
-    """Note the contact, and decide on the broker's next state. STALE_BROKER_EPOCH for an incarnation that is over."""
+    """Record the contact, and decide on the broker's next state. STALE_BROKER_EPOCH for an earlier incarnation."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return [], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
@@ -79,7 +80,7 @@ def _fenced(context: DecisionContext, broker: BrokerImage, request: BrokerHeartb
 
 
 def _is_caught_up(broker: BrokerImage, request: BrokerHeartbeatRequest) -> bool:
-    """Whether the broker has the metadata of its own registration, and with it all that came before."""
+    """True if the broker has the metadata up to its own registration."""
     return request.current_metadata_offset >= broker.epoch
 
 

@@ -1,9 +1,9 @@
-"""BrokerRegistration and ControllerRegistration: a node that starts becomes known to the cluster (KIP-631, KIP-919).
+"""BrokerRegistration and ControllerRegistration: a node that starts registers with the cluster (KIP-631, KIP-919).
 
 A broker registers fenced, with an incarnation id that is new at every start; its epoch is the offset of the record. The
-broker presents the epoch that is stored beside its logs (KIP-966): when that is the epoch of its last registration, its
-logs hold all that they held, and its places in ELRs stand. Without it, or with another one, its disk may be an empty or
-an older one, and nothing is left to it. In either case the new incarnation leaves all ISRs: it has to catch up.
+broker sends the epoch that is stored beside its logs (KIP-966). If that is the epoch of its last registration, its logs
+are complete, and it stays in ELRs. Without an epoch, or with another one, its disk may be empty or an older one, and it
+is removed from them. In either case the new incarnation leaves all ISRs: it must catch up.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ def broker_registration(
 ) -> tuple[list[Message], BrokerRegistrationResponse]:
     """Register a broker; the first registration of a cluster adds its first records.
 
-    The answer is REQUEST_TIMED_OUT while the partitions of the incarnation before are too many for one operation: the
-    broker comes again, and what is done is done.
+    The response is REQUEST_TIMED_OUT while the partitions of the previous incarnation are too many for one operation:
+    the broker tries again, and the operation continues from there.
     """
     try:
         existing = context.image.brokers.get(request.broker_id)
@@ -64,7 +64,7 @@ def _registered(
 def _amended(
     context: DecisionContext, existing: BrokerImage, request: BrokerRegistrationRequest
 ) -> tuple[list[Message], BrokerRegistrationResponse]:
-    """Register the same incarnation again, for a new listener or after a lost answer. Its epoch and state stay."""
+    """Register the same incarnation again, for a new listener or after a lost response, with its epoch and state."""
     context.sessions.record_contact(existing.id, existing.epoch, NO_OFFSET, context.now_ms)
     record = _record(
         request, existing.epoch, fenced=existing.fenced, in_controlled_shutdown=existing.in_controlled_shutdown
@@ -73,7 +73,7 @@ def _amended(
 
 
 def _check(context: DecisionContext, existing: BrokerImage | None, request: BrokerRegistrationRequest) -> None:
-    """Refuse a registration, in the order of Kafka's checks. Raises RefusedError."""
+    """Check a registration, in the order of Kafka's checks. Raises RefusedError."""
     image = context.image
     if image.cluster_id not in ("", request.cluster_id):
         raise RefusedError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"This is cluster {image.cluster_id}.")
@@ -100,7 +100,7 @@ def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest)
 
 
 def check_features(image: MetadataImage, offered: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse (UNSUPPORTED_VERSION) a node that cannot serve a feature at the level in force. Raises RefusedError."""
+    """Raise RefusedError (UNSUPPORTED_VERSION) if a node does not support a feature at the finalized level."""
     for name, level in image.features.finalized.items():
         low, high = offered.get(name, (0, 0))
         if not low <= level <= high:
@@ -137,7 +137,7 @@ def _record(
 def controller_registration(
     context: DecisionContext, request: ControllerRegistrationRequest
 ) -> tuple[list[Message], ControllerRegistrationResponse]:
-    """Register a controller: where it listens, and which features it can serve."""
+    """Register a controller: its endpoints, and the features that it supports."""
     del context
     record = RegisterControllerRecord(
         controller_id=request.controller_id,

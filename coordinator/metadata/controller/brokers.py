@@ -55,12 +55,12 @@ def register_broker(
 
 
 def found_cluster(context: DecisionContext, cluster_id: str) -> tuple[list[Message], None]:
-    """Write the first records of a cluster, unless it has them."""
+    """Write the first records of a cluster, unless the log has them."""
     return ([] if context.image.cluster_id else cluster_records(context.image, cluster_id)), None
 
 
 def cluster_records(image: MetadataImage, cluster_id: str) -> list[Message]:
-    """The records that a cluster's log begins with: its id, and the newest level of every feature."""
+    """Returns the first records of a cluster's log: its id, and the highest supported level of every feature."""
     levels = [
         FeatureLevelRecord(name=name, feature_level=newest) for name, (_, newest) in image.features.supported.items()
     ]
@@ -88,7 +88,7 @@ def _registration_record(
 
 
 def with_broker(image: MetadataImage, registration: BrokerRegistration) -> MetadataImage:
-    """The image with a broker as it is now, where its registration is not in the metadata log yet."""
+    """Returns the image with a broker's current registration, even if it is not in the metadata log yet."""
     known = image.brokers.get(registration.node_id)
     if known is not None and known.incarnation_id == registration.incarnation_id:
         return image

@@ -1,7 +1,7 @@
 """Client quotas (KIP-546): limits on produce, fetch, request and connection rates. Stored, not enforced.
 
-A quota belongs to an entity: a user, a client id, both together, or an address; each by name or as the default of its
-type. The quota names that are allowed depend on the kind of entity.
+A quota belongs to an entity: a user, a client id, both together, or an IP address; each by name or as the default of
+its type. The allowed quota names depend on the type of entity.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 MAX_CHANGES: Final = 10_000
-"""How many records one request may write, as in Kafka."""
+"""The maximum number of records that one request may write, as in Kafka."""
 
 _MAX_INT: Final = 2**31 - 1
 _MAX_LONG: Final = 2**63 - 1
@@ -35,7 +35,7 @@ _CLIENT_QUOTAS: Final[Mapping[str, float]] = {
     "controller_mutation_rate": inf,
 }
 _ADDRESS_QUOTAS: Final[Mapping[str, float]] = {"connection_creation_rate": _MAX_INT}
-"""The largest value of each quota; a quota without a maximum takes fractions."""
+"""The largest value of each quota; a quota without a maximum may be a fraction."""
 _SMALLEST_FRACTION: Final = 1e-6
 
 
@@ -55,7 +55,7 @@ def alter_client_quotas(
 ) -> tuple[list[Message], alter.AlterClientQuotasResponse]:
     """Decide on each entity independently; an entity that is named twice is not changed.
 
-    Nothing is recorded for validate_only.
+    Nothing is written for validate_only.
     """
     asked: dict[QuotaEntity, list[alter.AlterClientQuotasRequestEntryData]] = {}
     for entry in request.entries:
@@ -107,7 +107,7 @@ def _changes(
 
 
 def _quotas_of(entity: Mapping[str, str | None]) -> Mapping[str, float]:
-    """The quotas that such an entity can have, with their largest values. Raises RefusedError."""
+    """Returns the quotas that such an entity can have, with their largest values. Raises RefusedError."""
     if not entity:
         raise _invalid("A quota needs an entity.")
     for kind, name in entity.items():
@@ -138,7 +138,7 @@ def _check_value(allowed: Mapping[str, float], key: str, value: float) -> None:
     largest = allowed.get(key)
     if largest is None:
         raise _invalid(f"There is no quota {key} for this entity.")
-    if not value > 0:  # NaN as well
+    if not value > 0:  # also for NaN
         raise _invalid(f"{key} must be above 0.")
     if value > largest:
         raise _invalid(f"{key} must not be above {largest}.")
@@ -152,7 +152,7 @@ def _check_value(allowed: Mapping[str, float], key: str, value: float) -> None:
 def describe_client_quotas(
     image: MetadataImage, request: describe.DescribeClientQuotasRequest
 ) -> describe.DescribeClientQuotasResponse:
-    """The quotas of all entities that match every component of the filter; if strict, that have no other types."""
+    """Returns the quotas of entities that match every component of the filter; if strict, without other types."""
     try:
         wanted = _filter(request.components)
     except RefusedError as refused:

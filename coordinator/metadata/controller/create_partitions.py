@@ -25,7 +25,7 @@ from odradek.wire.schema.schema import Message
 def create_partitions(
     context: DecisionContext, request: CreatePartitionsRequest
 ) -> tuple[list[Message], CreatePartitionsResponse]:
-    """Decide on all topics of a request, each independently. Nothing is recorded for validate_only."""
+    """Decide on all topics of a request, each independently. Nothing is written for validate_only."""
     times = Counter(topic.name for topic in request.topics)
     duplicate = RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     results = [_result(name, duplicate) for name, count in times.items() if count > 1]
@@ -60,7 +60,7 @@ def _existing(context: DecisionContext, name: str) -> TopicImage:
 
 
 def _added(context: DecisionContext, topic: TopicImage, asked: CreatePartitionsTopic, created: int) -> NewPartitions:
-    """The new partitions of one topic; `created` were added to others before. Raises RefusedError."""
+    """Returns the new partitions of one topic; `created` were added to others before. Raises RefusedError."""
     _check_count(topic, asked.count)
     additional = asked.count - len(topic.partitions)
     factor = len(topic.partitions[0].replicas)

@@ -37,7 +37,7 @@ class Creation:
 
 
 def create_topics(context: DecisionContext, request: CreateTopicsRequest) -> tuple[list[Message], CreateTopicsResponse]:
-    """Decide on all topics of a request, each independently. Nothing is recorded for validate_only."""
+    """Decide on all topics of a request, each independently. Nothing is written for validate_only."""
     creation = Creation(context)
     times = Counter(topic.name for topic in request.topics)
     results = [_result(creation, topic) for topic in request.topics if times[topic.name] == 1]
@@ -115,7 +115,7 @@ def _config_records(name: str, overrides: Mapping[str, str]) -> list[ConfigRecor
 def _success(
     context: DecisionContext, name: str, topic_id: UUID, overrides: Mapping[str, str], partitions: NewPartitions
 ) -> CreatableTopicResult:
-    """The result for a created topic; versions below 5 leave out the fields that they do not have."""
+    """Returns the result for a created topic; encoding below version 5 omits fields."""
     return CreatableTopicResult(
         name=name,
         topic_id=topic_id,

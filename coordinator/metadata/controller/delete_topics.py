@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, or from version 6 by id, each topic at most once in a request."""
+"""DeleteTopics: by name, or from version 6 on by id, each topic at most once in a request."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable

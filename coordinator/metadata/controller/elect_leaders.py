@@ -1,4 +1,4 @@
-"""ElectLeaders (KIP-460): preferred replicas get their leaderships back, or leaderless partitions an unclean leader."""
+"""ElectLeaders (KIP-460): preferred leader elections, and unclean elections for leaderless partitions."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -34,7 +34,7 @@ _NOT_NEEDED: Final = RefusedError(ErrorCode.ELECTION_NOT_NEEDED, "The partition 
 
 
 def elect_leaders(context: DecisionContext, request: ElectLeadersRequest) -> tuple[list[Message], ElectLeadersResponse]:
-    """Decide on each partition independently; a request for all partitions gives only those that need an election."""
+    """Decide on each partition independently; if all are requested, only those that need an election are returned."""
     asked = request.topic_partitions
     if asked is not None and not asked:
         return [], ElectLeadersResponse()
@@ -67,7 +67,7 @@ class _Elections:
         self._done: set[tuple[str, int]] = set()
 
     def of_named(self, asked: Iterable[TopicPartitions]) -> tuple[ReplicaElectionResult, ...]:
-        """A result for each partition that is named."""
+        """Returns a result for each partition in the request."""
         return tuple(
             ReplicaElectionResult(
                 topic=named.topic,
@@ -80,7 +80,7 @@ class _Elections:
         )
 
     def of_all(self) -> tuple[ReplicaElectionResult, ...]:
-        """Results for the partitions that do not have the leader that they would get."""
+        """Returns results for the partitions whose current leader is not the one that would be elected."""
         results: list[ReplicaElectionResult] = []
         for topic in self._context.image.topics_by_name.values():
             needed = [

@@ -1,8 +1,8 @@
-"""UpdateFeatures (KIP-584, KIP-778): which level of each feature is in force.
+"""UpdateFeatures (KIP-584, KIP-778): changes the finalized levels of features.
 
-All updates of a request are made, or none. A level may go up by an upgrade and down by a downgrade, safe or unsafe,
-within what this broker and every registered one support; `metadata.version` is never lowered, since that may lose
-metadata.
+All updates of a request are made, or none. A level may be raised by an upgrade and lowered by a downgrade, safe or
+unsafe, within the range that this broker and every registered one support; `metadata.version` is never lowered, since
+that may lose metadata.
 """
 
 from collections.abc import Mapping
@@ -38,9 +38,9 @@ class UpgradeType(IntEnum):
 def update_features(
     context: DecisionContext, request: UpdateFeaturesRequest, api_version: int
 ) -> tuple[list[Message], UpdateFeaturesResponse]:
-    """Decide on a request as a whole. Nothing is recorded for validate_only.
+    """Decide on a request as a whole. Nothing is written for validate_only.
 
-    Up to version 1 the answer names each feature, and cannot say "downgrade" in version 0, as in Kafka.
+    Up to version 1 the response lists each feature, and version 0 has no downgrades, as in Kafka.
     """
     updates = {update.feature: update for update in request.feature_updates}
     try:
@@ -78,7 +78,7 @@ def _check(features: FeaturesImage, update: FeatureUpdateKey) -> None:
 
 
 def _check_brokers(image: MetadataImage, update: FeatureUpdateKey) -> None:
-    """Refuse a level that a registered broker cannot serve, fenced or not: it comes back."""
+    """Refuse a level that a registered broker does not support, even a fenced one, since it may come back."""
     for broker in image.brokers.values():
         lowest, highest = broker.features.get(update.feature, _UNKNOWN)
         if broker.features and not lowest <= update.max_version_level <= highest:

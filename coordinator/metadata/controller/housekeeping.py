@@ -1,10 +1,10 @@
-"""What an active controller does by itself: it fences brokers that are silent, and elects leaders at intervals.
+"""Actions of an active controller without a request: it fences expired brokers, and elects leaders at intervals.
 
-One call does one thing, and at most `MAX_CHANGES` partitions of it: what is left stays due, so that the next call goes
-on with it. Brokers are fenced one after the other, each on what the fencing before it has left (as in Kafka).
+One call does one action, for at most `MAX_CHANGES` partitions: the rest stays due, and the next call continues with it.
+Brokers are fenced one after the other, each based on the state after the previous fencing (as in Kafka).
 
-What changes partitions is imported when something is due, which it never is in a cluster of one: a broker starts faster
-without.
+Modules that change partitions are imported only when an action is due, which never happens in a cluster of one: a
+broker starts faster without them.
 """
 
 from odradek.coordinator.metadata.settings import DecisionContext
@@ -12,7 +12,7 @@ from odradek.wire.schema.schema import Message
 
 
 class Housekeeping:
-    """The timers of one controller; soft state, which begins anew with `begin`."""
+    """The timers of one controller; soft state, which `begin` resets."""
 
     def __init__(self) -> None:
         self._balance_ms: int | None = None
@@ -26,7 +26,7 @@ class Housekeeping:
         self._unclean_ms = context.now_ms + context.number("unclean.leader.election.interval.ms")
 
     def due_ms(self, context: DecisionContext) -> int | None:
-        """When `run` is to be called next, None for never; 0 when it should be at once."""
+        """Returns when `run` should be called next, None for never; 0 for at once."""
         if context.sessions.elections_left:
             return 0
         brokers = context.image.brokers
@@ -35,7 +35,7 @@ class Housekeeping:
         return min([each for each in (session_ms, *intervals) if each is not None], default=None)
 
     def run(self, context: DecisionContext) -> list[Message]:
-        """The records of the first thing that is due; none when nothing is, or nothing comes of it."""
+        """Returns the records of the first action that is due; none if there is none, or it changes nothing."""
         from odradek.coordinator.metadata.controller.broker_changes import elect_leaderless, fence
 
         timeout_ms = context.number("broker.session.timeout.ms")
@@ -65,7 +65,7 @@ class Housekeeping:
 
 
 def _balance_interval_ms(context: DecisionContext) -> int | None:
-    """How often leaders are balanced, None when they never are."""
+    """Returns the interval at which leaders are balanced, None for never."""
     if not context.flag("auto.leader.rebalance.enable"):
         return None
     return 1000 * context.number("leader.imbalance.check.interval.seconds")

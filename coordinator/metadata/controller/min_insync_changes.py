@@ -1,13 +1,13 @@
-"""A change of `min.insync.replicas`: what follows for ELRs, which rest on it (KIP-966).
+"""The effects of a change of `min.insync.replicas` on ELRs, which depend on it (KIP-966).
 
-*Lowered*: where the ISR is now large enough, the ELR ends, for the high watermark may advance without its replicas. The
-records stand in one batch with those of the settings: no leader sees the one without the other. While a partition has
-no ISR its high watermark stands, and its ELR stays what it is.
+*Lowered*: if the ISR is now large enough, the ELR is cleared, because the high watermark may advance without its
+replicas. These records are in the same batch as those of the settings, so that no leader reads one without the other.
+While a partition has no ISR its high watermark does not move, and its ELR is kept.
 
-*Raised*: the partition's epoch grows. A leader learns settings from the metadata log alone, but the ISR from the answer
-to its AlterPartition as well. With a proposal of the old epoch it could have its ISR made smaller, and go on with the
-smaller setting, while the controller takes the replica that left for an eligible leader. Such a proposal is refused
-now, until the leader has the new epoch, and with it the setting.
+*Raised*: the partition's epoch grows. A leader gets settings only from the metadata log, but the ISR also from the
+response to its AlterPartition. With a proposal of the old epoch it could shrink its ISR and continue with the smaller
+setting, while the controller counts the removed replica as an eligible leader. Such a proposal is now refused until the
+leader has the new epoch, and with it the setting.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ from odradek.wire.stored.metadata_records import PartitionChangeRecord
 def follow_min_insync(
     context: DecisionContext, kind: ResourceType, name: str, changes: Mapping[str, str | None]
 ) -> Iterator[PartitionChangeRecord]:
-    """The changes of partitions that follow when a resource's configs change so; None in `changes` removes a config."""
+    """Yield the changes of partitions after changes of a resource's configs; None in `changes` removes a config."""
     if MIN_INSYNC_REPLICAS not in changes or kind not in (ResourceType.TOPIC, ResourceType.BROKER):
         return
     text = changes[MIN_INSYNC_REPLICAS]

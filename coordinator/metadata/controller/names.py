@@ -1,4 +1,4 @@
-"""Valid topic names, with Kafka's rules and messages."""
+"""Topic names: the internal topics, and Kafka's rules and messages for valid names."""
 
 import re
 from typing import Final
@@ -17,7 +17,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def reason_invalid(name: str) -> str | None:
-    """Why `name` cannot be a topic's name, or None when it can."""
+    """Returns why `name` is not a valid topic name, or None if it is."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -30,19 +30,19 @@ def reason_invalid(name: str) -> str | None:
 
 
 def error_of_missing(name: str) -> ErrorCode:
-    """The error code for a topic that does not exist."""
+    """Returns the error code for a topic that does not exist."""
     invalid = reason_invalid(name) is not None
     return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def check_topic_name(name: str) -> None:
-    """Raise RefusedError (INVALID_TOPIC_EXCEPTION) when `name` cannot be a topic's name."""
+    """Raise RefusedError (INVALID_TOPIC_EXCEPTION) if `name` is not a valid topic name."""
     reason = reason_invalid(name)
     if reason is not None:
         raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def collision_key(name: str) -> str | None:
-    """A key that is equal for names that collide in metrics, where dots become underscores; None without either."""
+    """Returns a key that is equal for names that collide in metrics, where "." becomes "_"; None without either."""
     unified = name.replace(".", "_")
     return unified if "_" in unified else None

@@ -2,7 +2,7 @@
 
 All changes of partitions are made by `change_partition`, in these steps:
 
-1. **Reassignment** (KIP-455). Once all replicas that stay are in sync, the others leave, and the reassignment is over.
+1. **Reassignment** (KIP-455). Once all replicas that stay are in sync, the others are removed, and it is complete.
 2. **ELR** (KIP-966). A replica that leaves the ISR while fewer than `min.insync.replicas` remain has all committed
    records, since the high watermark cannot advance until there are enough again. It becomes an eligible leader replica.
    It is removed from the ELR once the ISR is large enough, or when its broker may have lost records (an unclean
@@ -35,11 +35,11 @@ _LEADER_UNCHANGED: Final = -2
 _STATE_UNCHANGED: Final = -1
 
 MayLead = Callable[[int], bool]
-"""Whether a broker may be given leaderships now."""
+"""Returns True if a broker may become leader now."""
 
 
 class Election(Enum):
-    """Who may become leader, and whether the preferred replica replaces a leader that could stay."""
+    """Which replicas may become leader, and whether the preferred replica replaces a leader that could stay."""
 
     ONLINE = "online"
     PREFERRED = "preferred"
@@ -48,7 +48,7 @@ class Election(Enum):
 
 @immutable
 class Wanted:
-    """What is wanted of a partition; None leaves it as it is. `lost` may have lost records that were committed."""
+    """The requested changes of a partition; None keeps a field. Brokers in `lost` may have lost committed records."""
 
     isr: Sequence[int] | None = None
     replicas: Sequence[int] | None = None
@@ -61,7 +61,7 @@ class Wanted:
 
 @mutable
 class _Draft:
-    """A partition as it becomes."""
+    """The partition after the change."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -72,12 +72,12 @@ class _Draft:
     leader: int = NO_LEADER
 
     def has_enough(self, min_insync: int) -> bool:
-        """Whether the in-sync replicas are as many as the high watermark needs to advance."""
+        """True if there are as many in-sync replicas as the high watermark needs to advance."""
         return len(self.isr) >= effective_min_insync(min_insync, self.replicas)
 
 
 def effective_min_insync(min_insync: int, replicas: Sequence[int]) -> int:
-    """The number of in-sync replicas that the high watermark needs: the setting, or the number of replicas if smaller.
+    """Returns the number of in-sync replicas that the high watermark needs: the setting, limited to all replicas.
 
     Leaders compute the same, including the replicas that a reassignment is adding.
     """
@@ -87,7 +87,7 @@ def effective_min_insync(min_insync: int, replicas: Sequence[int]) -> int:
 def change_partition(
     before: PartitionImage, topic_id: UUID, index: int, wanted: Wanted, *, min_insync: int, may_lead: MayLead
 ) -> PartitionChangeRecord | None:
-    """The record that gives `before` what is wanted and what follows from it; None when nothing changes."""
+    """Returns the record of the requested changes of `before` and their consequences; None when nothing changes."""
     draft = _Draft(
         replicas=_given(wanted.replicas, before.replicas),
         isr=tuple(each for each in _given(wanted.isr, before.isr) if each not in wanted.lost),
@@ -106,7 +106,7 @@ def _given(wanted: Sequence[int] | None, before: tuple[int, ...]) -> tuple[int, 
 
 
 def _end_reassignment(draft: _Draft) -> None:
-    """Remove what is to be removed, once all replicas that stay are in sync."""
+    """Remove the replicas in `removing`, once all replicas that stay are in sync."""
     if not draft.adding and not draft.removing:
         return
     staying = tuple(each for each in draft.replicas if each not in draft.removing)
@@ -141,7 +141,7 @@ def _in_order(before: PartitionImage, draft: _Draft, election: Election) -> Sequ
 
 
 def _elect_beyond(before: PartitionImage, draft: _Draft, may_lead: MayLead, *, anyone: bool) -> None:
-    """Elect the last known leader where no replica is eligible, or `anyone`; the ISR is that leader alone."""
+    """Elect the last known leader if no replica is eligible, or `anyone`; the ISR is that leader alone."""
     known = [each for each in before.last_known_elr if each in draft.replicas]
     candidates = (*known, *draft.replicas) if anyone else known
     chosen = next((each for each in candidates if may_lead(each)), None)
@@ -151,7 +151,7 @@ def _elect_beyond(before: PartitionImage, draft: _Draft, may_lead: MayLead, *, a
 
 
 def _last_known(before: PartitionImage, leader: int) -> tuple[int, ...]:
-    """The last leader, as long as there is none."""
+    """Returns the last leader while there is none."""
     if leader != NO_LEADER:
         return ()
     return before.last_known_elr if before.leader == NO_LEADER else (before.leader,)

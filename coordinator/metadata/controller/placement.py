@@ -1,12 +1,12 @@
 """Placement of the replicas of new partitions: leaders spread evenly, and replicas over racks before over brokers.
 
-Brokers form a ring in which racks alternate. Partition after partition, the leader moves one broker on; followers come
-behind it, at a distance that grows each time the leaders went once round, so that one broker's leaders do not all have
-the same followers. Deterministic: the same cluster and request give the same placement.
+Brokers form a ring in which racks alternate. From partition to partition, the leader moves one broker on. Followers are
+after it in the ring, at a distance that grows with each round of the leaders, so that one broker's leaders do not all
+have the same followers. Deterministic: the same cluster and request give the same placement.
 
-What Kafka's StripedReplicaPlacer promises holds here: no broker twice, leaders on active brokers alone, each rack used
-before one is used twice, fenced brokers only where a rack has no active one left, and none that is shutting down. It
-begins at a random broker, this at one that the caller gives.
+The guarantees of Kafka's StripedReplicaPlacer hold here, too: no broker twice, leaders only on active brokers, each
+rack used before one is used twice, fenced brokers only if a rack has no active one left, and none that is shutting
+down. Kafka begins at a random broker, this function at one given by the caller.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,11 @@ from odradek.wire.errors import ErrorCode
 def place_replicas(
     brokers: Iterable[BrokerImage], count: int, replication_factor: int, *, start: int = 0
 ) -> list[tuple[int, ...]]:
-    """The replicas of `count` partitions, preferred leader first.
+    """Returns the replicas of `count` partitions, preferred leader first.
 
     `start` is the position of the first leader in the ring of brokers.
 
-    A fenced broker may hold a follower but no leader. Raises RefusedError (INVALID_REPLICATION_FACTOR) when there are
+    A fenced broker may be a follower but not a leader. Raises RefusedError (INVALID_REPLICATION_FACTOR) when there are
     not enough brokers.
     """
     ring = _ring([broker for broker in brokers if broker.fenced or broker.is_active])
@@ -66,9 +66,9 @@ def _replicas(
 
 
 def _spread(leader: BrokerImage, candidates: Sequence[BrokerImage], count: int) -> list[BrokerImage]:
-    """The leader and `count - 1` candidates in their order, from racks not used yet as long as there are such.
+    """Returns the leader and `count - 1` candidates in order, from unused racks as long as there are any.
 
-    Of one rack, and without racks, active brokers come before fenced ones.
+    Within a rack, and without racks, active brokers come before fenced ones.
     """
     chosen, left = [leader], list(candidates)
     by_turn = {broker.id: turn for turn, broker in enumerate(candidates)}
@@ -86,6 +86,6 @@ def _spread(leader: BrokerImage, candidates: Sequence[BrokerImage], count: int) 
 
 
 def _next_of(brokers: Sequence[BrokerImage], by_turn: dict[int, int]) -> BrokerImage:
-    """The rack whose turn it is, and of it the first active broker, else the first."""
+    """Returns the first active broker of the rack that comes first, or its first broker if none is active."""
     rack = min(brokers, key=lambda broker: by_turn[broker.id]).rack
     return min(brokers, key=lambda broker: (broker.rack != rack, broker.fenced, by_turn[broker.id]))

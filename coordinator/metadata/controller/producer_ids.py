@@ -13,7 +13,7 @@ PRODUCER_ID_BLOCK: Final = 1000
 
 
 MAX_RESERVED: Final = 2**62
-"""Producer ids beyond it are not reserved: blocks do not come near them, and behind the last id there would be none."""
+"""The limit of reserved producer ids: blocks do not come near it, and after the last id there would be none left."""
 
 
 class ProducerIdBlock(NamedTuple):
@@ -24,7 +24,7 @@ class ProducerIdBlock(NamedTuple):
 
 
 def allocate_producer_ids(context: DecisionContext, count: int) -> tuple[list[Message], ProducerIdBlock]:
-    """Give the broker that decides a block of `count` ids."""
+    """Allocate a block of `count` ids to the broker that decides."""
     first = context.image.next_producer_id
     broker = context.image.brokers.get(context.node_id)
     record = ProducerIdsRecord(
@@ -38,7 +38,7 @@ def allocate_producer_ids(context: DecisionContext, count: int) -> tuple[list[Me
 def grant_producer_ids(
     context: DecisionContext, request: AllocateProducerIdsRequest
 ) -> tuple[list[Message], AllocateProducerIdsResponse]:
-    """AllocateProducerIds: give the broker that asks a block. STALE_BROKER_EPOCH for an incarnation that is over."""
+    """AllocateProducerIds: allocate a block to the requesting broker. STALE_BROKER_EPOCH for an earlier incarnation."""
     broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return [], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
@@ -50,7 +50,7 @@ def grant_producer_ids(
 
 
 def reserve_producer_ids(context: DecisionContext, producer_id: int) -> tuple[list[Message], int]:
-    """Give out no id up to `producer_id`, which another cluster has given out; returns the smallest free id."""
+    """Never allocate an id up to `producer_id`, which another cluster has allocated; returns the smallest free id."""
     free = max(context.image.next_producer_id, producer_id + 1)
     if free == context.image.next_producer_id:
         return [], free

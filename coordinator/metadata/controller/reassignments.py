@@ -1,8 +1,8 @@
 """AlterPartitionReassignments and ListPartitionReassignments (KIP-455): partitions move to other brokers.
 
-A reassignment grows the partition, lets the new replicas catch up, and shrinks it again. The last step is taken by
-whatever change finds all replicas that stay in sync (`partition_change.py`), mostly by the leader's AlterPartition. A
-new target replaces the one before, and without a target the reassignment is taken back.
+A reassignment adds the new replicas, waits until they have caught up, and removes the old ones. The last step is part
+of the first change after which all replicas that stay are in sync (`partition_change.py`), usually the leader's
+AlterPartition. A new target replaces the previous one, and a request without a target reverts the reassignment.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from odradek.wire.stored.metadata_records import PartitionChangeRecord
 def alter_partition_reassignments(
     context: DecisionContext, request: AlterPartitionReassignmentsRequest
 ) -> tuple[list[Message], AlterPartitionReassignmentsResponse]:
-    """Decide on each partition independently: another assignment, or None to go back to the one before."""
+    """Decide on each partition independently: another assignment, or None to revert to the original one."""
     records: list[Message] = []
     change = _Reassignment(context, keep_factor=not request.allow_replication_factor_change)
     responses = tuple(
@@ -69,7 +69,7 @@ def _answer(
 
 
 class _Reassignment:
-    """Changes of assignments in one request. With `keep_factor` the number of replicas stays (KIP-860)."""
+    """Changes of assignments in one request. With `keep_factor` the number of replicas must stay the same (KIP-860)."""
 
     def __init__(self, context: DecisionContext, *, keep_factor: bool) -> None:
         self._context = context
@@ -78,7 +78,7 @@ class _Reassignment:
         self._changed: set[tuple[str, int]] = set()
 
     def of(self, name: str, target: ReassignablePartition) -> PartitionChangeRecord | None:
-        """The record that begins, changes or cancels a reassignment, None when nothing changes. Raises RefusedError."""
+        """Returns the record that begins, changes or reverts a reassignment, None if unchanged. Raises RefusedError."""
         index = target.partition_index
         topic = self._context.image.topic(name)
         if topic is None or not 0 <= index < len(topic.partitions):
@@ -103,15 +103,15 @@ class _Reassignment:
 
 
 def is_under_way(partition: PartitionImage) -> bool:
-    """Whether the partition's replicas are being reassigned."""
+    """True if the partition's replicas are being reassigned."""
     return bool(partition.adding_replicas or partition.removing_replicas)
 
 
 def _reassigned(before: PartitionImage, target: Sequence[int]) -> Wanted:
-    """The partition grows to the new replicas, and those that it had beside them are to go (KIP-455).
+    """Returns the state with the new replicas added, and all others marked for removal (KIP-455).
 
-    What another reassignment is adding, and this one does not name, leaves at once, unless nothing else has the
-    records that are committed.
+    Replicas that another reassignment is adding, and that are not in this target, are removed at once, unless no other
+    replica has the committed records.
     """
     original = original_replicas(before)
     staying = {*original, *target}
@@ -124,14 +124,14 @@ def _reassigned(before: PartitionImage, target: Sequence[int]) -> Wanted:
 
 
 def original_replicas(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas without those that a reassignment is adding."""
+    """Returns the replicas without those that a reassignment is adding."""
     return tuple(each for each in partition.replicas if each not in partition.adding_replicas)
 
 
 def _reverted(before: PartitionImage, settings: ReplicationSettings) -> Wanted:
-    """The replicas before the reassignment. Raises RefusedError.
+    """Returns the state before the reassignment. Raises RefusedError.
 
-    Where only replicas that were to be added have what is committed, going back takes an unclean election.
+    If only replicas that are being added have the committed records, reverting requires an unclean election.
     """
     if not is_under_way(before):
         raise RefusedError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
@@ -152,7 +152,7 @@ def _check_factor(before: PartitionImage, target: Sequence[int]) -> None:
 
 
 def check_replicas(image: MetadataImage, replicas: Sequence[int]) -> None:
-    """Refuse replicas that no partition can have. Raises RefusedError (INVALID_REPLICA_ASSIGNMENT)."""
+    """Check replicas that a request assigns. Raises RefusedError (INVALID_REPLICA_ASSIGNMENT)."""
     unknown = [node for node in replicas if node not in image.brokers]
     if not replicas:
         raise _bad("A partition needs a replica.")
@@ -169,7 +169,7 @@ def _bad(message: str) -> RefusedError:
 def list_partition_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The named partitions, or of all partitions those, whose replicas are being reassigned."""
+    """Returns those of the requested partitions, or of all, whose replicas are being reassigned."""
     asked = request.topics
     if asked is None:
         asked = [

@@ -1,4 +1,4 @@
-"""The two settings of a topic that decide on leaders: `min.insync.replicas`, `unclean.leader.election.enable`."""
+"""The two settings of a topic that affect elections: `min.insync.replicas`, `unclean.leader.election.enable`."""
 
 from typing import Final
 
@@ -13,14 +13,14 @@ UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 @immutable
 class ReplicationSettings:
-    """What is in force for one topic."""
+    """The values in force for one topic."""
 
     min_insync: int
     unclean_election: bool
 
 
 def replication_settings(context: DecisionContext, topic: str) -> ReplicationSettings:
-    """The topic's own settings, and where it has none, those of the broker that decides."""
+    """Returns the topic's own settings, or those of the broker that decides where it has none."""
     values = {
         name: context.layers.values[name] if text is None else TOPIC_CONFIGS[name].parse(text)
         for name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION)

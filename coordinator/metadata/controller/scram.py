@@ -1,7 +1,7 @@
-"""SCRAM users (KIP-554): credentials are made of salted passwords, kept, and described without their secrets.
+"""SCRAM users (KIP-554): credentials are computed from salted passwords, and described without their secrets.
 
-Of what a client sends, the salted password, only the stored key and the server key are kept (RFC 5802), as in Kafka:
-who reads the log learns what verifies a login, not what makes one.
+Of the salted password that a client sends, only the stored key and the server key are kept (RFC 5802), as in Kafka: the
+log's contents are enough to verify a login, but not to log in.
 """
 
 import hashlib
@@ -102,7 +102,7 @@ def _upserted(change: alter.ScramCredentialUpsertion) -> Message:
 def describe_user_scram_credentials(
     image: MetadataImage, request: describe.DescribeUserScramCredentialsRequest
 ) -> describe.DescribeUserScramCredentialsResponse:
-    """The mechanisms and iterations of the named users, or of all; never a key."""
+    """Returns the mechanisms and iterations of the requested users, or of all; never a key."""
     known: dict[str, list[describe.CredentialInfo]] = {}
     for (name, mechanism), credential in image.scram.items():
         info = describe.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)

@@ -1,7 +1,7 @@
-"""The metadata shard: operations decide and return records, replay alone changes the image.
+"""The metadata shard: operations decide and return records, and only replay changes the image.
 
-An operation is a function `(context, request) -> (records, response)` of one of the modules beside this one; it answers
-errors in its response and raises nothing for what a client may send.
+An operation is a function `(context, request) -> (records, response)` of one of the modules in this folder; it returns
+errors in its response and raises nothing for input of a client.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,15 +22,15 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 Operation = Callable[[DecisionContext, Q], tuple[list[Message], R]]
-"""Decides on a request: the records to write, and the response once they are committed."""
+"""Decides on a request: returns the records to write, and the response to send once they are committed."""
 
 
 class MetadataShard:
     """The cluster's metadata; implements `odradek.coordinator.contract.Shard`.
 
-    It begins with `image`, and passes over the records that are in it. `topic_ids` gives random ids for new topics.
-    `on_time` fences brokers that are silent and elects leaders at intervals; of one broker that sends no heartbeats it
-    changes nothing.
+    It starts from `image`, and skips records that the image includes. `topic_ids` yields random ids for new topics.
+    `on_time` fences brokers whose sessions have expired and elects leaders at intervals; with a single broker that
+    sends no heartbeats it changes nothing.
     """
 
     def __init__(self, config: MetadataConfig, topic_ids: Iterator[UUID], image: MetadataImage | None = None) -> None:
@@ -41,7 +41,7 @@ class MetadataShard:
         self._sessions = BrokerSessions(None if config.fences_itself else config.node_id)
         self._housekeeping = Housekeeping()
 
-    # What the runtime calls
+    # Called by the runtime
 
     @property
     def image(self) -> MetadataImage:
@@ -49,12 +49,12 @@ class MetadataShard:
         return self._delta.apply()
 
     def take_delta(self) -> MetadataDelta:
-        """What was replayed since the last call, or the beginning. It is to be published once it is committed."""
+        """Returns the changes since the last call, or since the start. Publish it once they are committed."""
         taken, self._delta = self._delta, MetadataDelta(self._delta.apply())
         return taken
 
     def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
-        """Apply one record. Raises ProtocolError for one that a newer version wrote: this one must not go on then."""
+        """Apply one record. Raises ProtocolError for one of a newer version, after which the node must not continue."""
         if offset <= self._delta.offset:
             return
         message = from_shard_record(record)
@@ -64,7 +64,7 @@ class MetadataShard:
             replay(self._delta, message, offset, epoch)
 
     def replay_end(self, producer_id: int, committed: bool, now_ms: int) -> None:
-        """Metadata knows no transactions."""
+        """Do nothing: metadata has no transactions."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
         """The controller is active from now on: the sessions of all unfenced brokers begin."""
@@ -72,21 +72,21 @@ class MetadataShard:
         return Outcome()
 
     def next_deadline_ms(self) -> int | None:
-        """When a session ends or an interval is over; 0 when something is to be done at once."""
+        """Returns when a session or an interval ends; 0 when an action is due at once."""
         return self._housekeeping.due_ms(self.decision_context())
 
     def on_time(self, now_ms: int) -> Outcome:
-        """Do the first thing that is due; the rest stays due."""
+        """Do the first action that is due; the rest stays due."""
         context = self.decision_context(self.image.offset + 1, now_ms)
         return Outcome(to_shard_records(self._housekeeping.run(context)))
 
     def forget(self, token: Token) -> None:
-        """No operation waits."""
+        """Do nothing: no request is held."""
 
     # Decisions
 
     def decision_context(self, next_offset: int = -1, now_ms: int = 0) -> DecisionContext:
-        """The context of decisions at `now_ms`; their first record is written at `next_offset`."""
+        """Returns the context of decisions at `now_ms`; their first record is written at `next_offset`."""
         image = self.image
         return DecisionContext(
             image,

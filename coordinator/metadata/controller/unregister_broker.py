@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker's registration is removed."""
+"""UnregisterBroker: removes a broker's registration."""
 
 from odradek.coordinator.metadata.controller.broker_changes import unregister
 from odradek.coordinator.metadata.settings import DecisionContext
@@ -12,7 +12,7 @@ def unregister_broker(
 ) -> tuple[list[Message], UnregisterBrokerResponse]:
     """Remove a broker's registration, and the broker from all ISRs and ELRs.
 
-    The one that answers is refused: it runs, unless it is fenced, as one is whose node is a controller alone by now.
+    The deciding node itself is refused, because it is running, unless it is fenced: then it is now only a controller.
 
     REQUEST_TIMED_OUT, after which a client tries again, means that its partitions are too many for one operation.
     """
@@ -32,6 +32,6 @@ def unregister_broker(
 
 
 def remove_leftover(context: DecisionContext, broker_id: int) -> tuple[list[Message], bool]:
-    """Remove the registration of a node that is no broker; False while partitions are left for another operation."""
+    """Remove the registration of a node that is not a broker; returns False while partitions remain to be changed."""
     change = unregister(context, context.image.brokers[broker_id])
     return change.records, change.complete

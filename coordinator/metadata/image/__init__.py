@@ -1,1 +1,1 @@
-"""The metadata image: what a cluster's metadata log says, and how records become an image and an image records."""
+"""The metadata image: the state in a cluster's metadata log, and its conversion from and to records."""

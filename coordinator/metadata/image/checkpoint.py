@@ -2,7 +2,7 @@
 
     header, voters (control)  │  records of the image, many a batch  │  footer (control)
 
-The batches count their offsets from 0, and bear the epoch of the snapshot. One without a footer is not whole.
+The batches count their offsets from 0, and have the epoch of the snapshot. A snapshot without a footer is incomplete.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,8 +29,10 @@ RECORDS_PER_BATCH: Final = 1024
 def snapshot_batches(
     image: MetadataImage, last_timestamp_ms: int, quorum: Sequence[tuple[ControlType, bytes]] = ()
 ) -> Iterator[bytes]:
-    """The snapshot of an image; `last_timestamp_ms` is when the last record in it was written, `quorum` what the log
-    says of its voters, which stands behind the header (KIP-853).
+    """Yield the batches of an image's snapshot.
+
+    `last_timestamp_ms` is the timestamp of the last record in it; `quorum` has the control records of the voters, which
+    follow the header (KIP-853).
     """
     epoch = max(image.epoch, 0)
     header = bytes(encode(SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms), 0))
@@ -48,9 +50,9 @@ def snapshot_batches(
 
 
 class SnapshotReader:
-    """Reads the batches of a snapshot, in their order, each once, into a delta on top of an image without anything.
+    """Reads the batches of a snapshot, in order, each once, into a delta on top of an empty image.
 
-    `last_timestamp_ms` is what the header says. `is_whole` once the footer was read; nothing may follow it.
+    `last_timestamp_ms` is from the header. `is_whole` is True once the footer was read; nothing may follow it.
     """
 
     def __init__(self, before: MetadataImage | None = None) -> None:
@@ -61,7 +63,7 @@ class SnapshotReader:
         self._offset = 0
 
     def add(self, chunk: bytes | memoryview) -> None:
-        """Take whole batches. Raises InvalidRecordBatch, and ProtocolError for a newer version's."""
+        """Add whole batches. Raises InvalidRecordBatch, and ProtocolError for records of a newer version."""
         for header in iter_headers(chunk):
             check_crc(chunk, header)
             if header.base_offset != self._offset or self.is_whole:
@@ -74,7 +76,7 @@ class SnapshotReader:
             self.size_bytes += header.size_bytes
 
     def image(self, end_offset: int, epoch: int) -> MetadataImage:
-        """The image of the whole snapshot of that id. Raises InvalidRecordBatch for one that is not whole."""
+        """Returns the image of the whole snapshot with that id. Raises InvalidRecordBatch if it is incomplete."""
         if not self.is_whole:
             raise CorruptBatch(f"the snapshot {end_offset}-{epoch} has no footer")
         self.delta.advance(end_offset - 1, epoch)

@@ -1,9 +1,9 @@
-"""What metadata records change in an image, and the image that comes of it.
+"""The changes of an image by metadata records, and the resulting image.
 
-A delta begins with an image. Records are replayed into it (`replay.py`), and `apply` gives the next image, which shares
-with the one before everything that no record changed. Whatever acts on metadata is given the delta with the image, and
-looks only at what changed. The dictionaries of an image are copied at their first change and not per record: with
-10,000 topics that is well under a millisecond.
+A delta begins with an image. Records are replayed into it (`replay.py`), and `apply` returns the next image, which
+shares with the previous one everything that no record changed. Consumers of metadata get the delta with the image, and
+process only the changes. The dictionaries of an image are copied at their first change and not per record: with 10,000
+topics that takes well under a millisecond.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,11 +28,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_DELETED: Final = 100_000
-"""How many ids of deleted topics a delta keeps, the newest ones; a log that is left of an older one is set aside."""
+"""How many ids of deleted topics a delta keeps, the newest ones; logs left over from older ones are set aside."""
 
 
 class MapDelta(Generic[K, V]):
-    """A mapping of an image, and what is changed in it. `changed` has the keys that were set or removed, in order."""
+    """A mapping of an image, and its changes. `changed` has the keys that were set or removed, in order."""
 
     def __init__(self, before: Mapping[K, V]) -> None:
         self.changed: dict[K, None] = {}
@@ -40,7 +40,7 @@ class MapDelta(Generic[K, V]):
         self._copy: dict[K, V] | None = None
 
     def get(self, key: K) -> V | None:
-        """The value as it is now."""
+        """Returns the current value, None if there is none."""
         return self._latest.get(key)
 
     def set(self, key: K, value: V) -> None:
@@ -49,13 +49,13 @@ class MapDelta(Generic[K, V]):
         self.changed[key] = None
 
     def remove(self, key: K) -> None:
-        """Remove a value; nothing happens when there is none."""
+        """Remove a value; does nothing when there is none."""
         if key in self._latest:
             del self._writable()[key]
             self.changed[key] = None
 
     def apply(self) -> Mapping[K, V]:
-        """The mapping as it is now, which no later change alters."""
+        """Returns the current mapping, which later changes do not alter."""
         self._copy = None
         return self._latest
 
@@ -66,11 +66,11 @@ class MapDelta(Generic[K, V]):
 
 
 class TopicsDelta:
-    """The topics of an image, and what is changed in them.
+    """The topics of an image, and their changes.
 
-    `changed` has the partitions that are new or other than before, by topic id; no deleted topic is there. `deleted`
-    has the ids of topics that were deleted since the image, also of those that were created since; the last MAX_DELETED
-    of them. Changes of partitions are gathered per topic, so that a topic with many partitions is put together once.
+    `changed` has the new and changed partitions by topic id, without deleted topics. `deleted` has the ids of topics
+    that were deleted since the image, including those created since; the last MAX_DELETED of them. Changes of
+    partitions are collected per topic, so that a topic with many partitions is rebuilt once.
     """
 
     def __init__(self, before: MetadataImage) -> None:
@@ -84,7 +84,7 @@ class TopicsDelta:
         self._open: dict[UUID, dict[int, PartitionImage]] = {}
 
     def deleted_topics(self) -> list[TopicImage]:
-        """The topics of the image before that were deleted, though others of their names may have been created."""
+        """Returns the deleted topics of the previous image; others with the same names may have been created since."""
         return [self.before.topics_by_id[each] for each in self.deleted if each in self.before.topics_by_id]
 
     def create(self, topic: TopicImage) -> None:
@@ -97,7 +97,7 @@ class TopicsDelta:
             self.colliding.set(key, (*(self.colliding.get(key) or ()), topic.name))
 
     def delete(self, topic_id: UUID) -> str:
-        """Remove a topic, and give its name. Raises KeyError when there is none."""
+        """Remove a topic, and return its name. Raises KeyError when there is none."""
         topic = self._topic(topic_id)
         self.partition_count -= len(self._open.pop(topic_id, topic.partitions))
         self.changed.pop(topic_id, None)
@@ -120,7 +120,7 @@ class TopicsDelta:
             self.colliding.remove(key)
 
     def partition(self, topic_id: UUID, index: int) -> PartitionImage:
-        """A partition as it is now. Raises LookupError when there is none."""
+        """Returns the current state of a partition. Raises LookupError when there is none."""
         opened = self._open.get(topic_id)
         return self._topic(topic_id).partitions[index] if opened is None else opened[index]
 
@@ -137,7 +137,7 @@ class TopicsDelta:
         changed[index] = None
 
     def apply(self) -> Mapping[UUID, TopicImage]:
-        """The topics by id as they are now."""
+        """Returns the current topics by id."""
         for topic_id, partitions in self._open.items():
             topic = replace(self._topic(topic_id), partitions=tuple(partitions[index] for index in sorted(partitions)))
             self._by_id.set(topic_id, topic)
@@ -155,7 +155,7 @@ class TopicsDelta:
 class MetadataDelta:
     """Changes on top of an image.
 
-    `offset` and `epoch` are those of the last record that was replayed. Only `replay.py` changes anything here.
+    `offset` and `epoch` are those of the last replayed record. Only `replay.py` changes a delta.
     """
 
     def __init__(self, before: MetadataImage | None = None) -> None:
@@ -174,12 +174,12 @@ class MetadataDelta:
         self._image: MetadataImage | None = self.before
 
     def advance(self, offset: int, epoch: int) -> None:
-        """The record at `offset`, of the leader's `epoch`, is in the delta from now on."""
+        """Record that the delta includes the record at `offset`, of the leader's `epoch`."""
         self.offset, self.epoch = offset, epoch
         self._image = None
 
     def apply(self) -> MetadataImage:
-        """The image after all records that were replayed; more may follow."""
+        """Returns the image after all replayed records; more may follow."""
         if self._image is None:
             topics_by_id = self.topics.apply()
             self._image = MetadataImage(
@@ -201,5 +201,5 @@ class MetadataDelta:
         return self._image
 
     def changed_configs(self, resource_type: int) -> Iterable[str]:
-        """The names of the resources of this type whose configs changed."""
+        """Returns the names of the resources of this type whose configs changed."""
         return [name for kind, name in self.configs.changed if kind == resource_type]

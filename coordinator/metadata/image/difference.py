@@ -1,4 +1,4 @@
-"""What leads from one image to another: a node that has loaded a snapshot acts on that as on any other change."""
+"""The difference of two images: a node that has loaded a snapshot processes it like any other change."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,9 +12,9 @@ V = TypeVar("V")
 
 
 def difference(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
-    """A delta on top of `before` that leads to `after`; it names only what differs.
+    """Returns a delta on top of `before` that results in `after`; it contains only what differs.
 
-    A topic that was deleted and created again, with another id, is in both.
+    A topic that was deleted and created again, with another id, is both in `deleted` and in `changed`.
     """
     delta = MetadataDelta(before)
     delta.cluster_id, delta.features, delta.next_producer_id = after.cluster_id, after.features, after.next_producer_id

@@ -1,6 +1,6 @@
-"""The metadata of the cluster at one moment: immutable, and cheap to look things up in.
+"""The metadata of the cluster at one moment: immutable, with fast lookups.
 
-An image shares everything that did not change with the image before it (`delta.py`).
+An image shares with the previous image everything that did not change (`delta.py`).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ ConfigKey = tuple[int, str]
 """A resource type (`odradek.coordinator.configs.definition.ResourceType`) and the name of the resource."""
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: pairs of type and name in the order of the types; None is the default of its type."""
+"""The entity of a quota: pairs of type and name, ordered by type; the name None is the default of its type."""
 
 ScramKey = tuple[str, int]
 """A user's name, and the number of a SCRAM mechanism (1 SHA-256, 2 SHA-512)."""
@@ -29,12 +29,12 @@ SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     "metadata.version": (7, 30),
     "transaction.version": (0, 2),
 }
-"""Feature levels that this broker can serve (KIP-584): 30 is what Kafka calls 4.3-IV0, group version 1 is KIP-848."""
+"""Feature levels that this broker supports (KIP-584): 30 is Kafka's 4.3-IV0, group version 1 is KIP-848."""
 
 
 @immutable
 class ListenerImage:
-    """Where clients reach a broker by one of its listeners; `security_protocol` is Kafka's number (0 PLAINTEXT)."""
+    """The endpoint of one of a node's listeners; `security_protocol` is Kafka's number (0 PLAINTEXT)."""
 
     name: str
     host: str
@@ -46,7 +46,7 @@ class ListenerImage:
 class BrokerImage:
     """One registered broker. `epoch` is the offset of its registration; a fenced broker serves no clients.
 
-    `features` are the levels that it can serve, `log_dirs` the ids of its log directories.
+    `features` are the levels that it supports, `log_dirs` the ids of its log directories.
     """
 
     id: int
@@ -61,13 +61,13 @@ class BrokerImage:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may be given new leaders and in-sync replicas."""
+        """True if it may get new leaderships and join ISRs."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
 @immutable
 class ControllerImage:
-    """One registered controller, with the listeners where brokers and tools reach it (KIP-919)."""
+    """One registered controller, with its listeners for brokers and tools (KIP-919)."""
 
     id: int
     incarnation_id: UUID
@@ -107,7 +107,7 @@ class TopicImage:
 
 @immutable
 class FeaturesImage:
-    """Feature levels: what brokers can serve, and what is in force."""
+    """Feature levels: those supported, and those in force."""
 
     supported: Mapping[str, tuple[int, int]] = field(default_factory=lambda: SUPPORTED_FEATURES)
     finalized: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -115,7 +115,7 @@ class FeaturesImage:
 
 @immutable
 class ScramCredential:
-    """What is kept of a password (RFC 5802): enough to recognise it, not to learn it."""
+    """The stored part of a password (RFC 5802): enough to verify it, but not to compute it."""
 
     iterations: int
     salt: bytes = field(repr=False)
@@ -127,9 +127,9 @@ class ScramCredential:
 class MetadataImage:
     """All metadata up to the record at `offset`, which the leader of `epoch` wrote; both are -1 before any record.
 
-    `cluster_id` is what the log says of it, and empty while it says nothing; `next_producer_id` is the first id that no
-    broker was given; `partition_count` counts those of all topics; `colliding` maps a name with dots made underscores
-    to the topics that would share a metric's name.
+    `cluster_id` is from the log, and empty if it is not there; `next_producer_id` is the first unallocated id;
+    `partition_count` is the number of partitions of all topics; `colliding` maps a name with underscores for dots to
+    the topics that would share a metric's name.
     """
 
     cluster_id: str = ""
@@ -148,18 +148,18 @@ class MetadataImage:
     epoch: int = -1
 
     def topic(self, name: str) -> TopicImage | None:
-        """The topic of this name, or None."""
+        """Returns the topic with this name, or None."""
         return self.topics_by_name.get(name)
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
-        """The topic of this id, or None; the zero id names none."""
+        """Returns the topic with this id, or None; always None for the zero id."""
         return None if topic_id == ZERO_UUID else self.topics_by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> PartitionImage | None:
-        """The partition, or None."""
+        """Returns the partition, or None."""
         topic = self.topics_by_name.get(name)
         return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
 
     def configs_of(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What was set for a resource at run time; empty when nothing was."""
+        """Returns the dynamic configs of a resource; empty if there are none."""
         return self.configs.get((resource_type, name), _NO_CONFIGS)

@@ -27,11 +27,11 @@ _VERSIONS: Final[dict[type[Message], int]] = {
     PartitionChangeRecord: 2,
     BrokerRegistrationChangeRecord: 2,
 }
-"""The version that is written; 0 where there is no other."""
+"""The version that is written; 0 for all other records."""
 
 
 def to_shard_records(messages: Iterable[Message]) -> list[ShardRecord]:
-    """Frame records for the log; each keeps the message, so that it is replayed without being decoded again."""
+    """Encode records for the log; each keeps its message, so that replay need not decode it again."""
     return [
         ShardRecord(NO_KEY, encode_metadata_record(message, _VERSIONS.get(type(message), 0)), decoded=message)
         for message in messages
@@ -39,25 +39,25 @@ def to_shard_records(messages: Iterable[Message]) -> list[ShardRecord]:
 
 
 def from_shard_record(record: ShardRecord) -> Message | None:
-    """The metadata record, or None for a tombstone. Raises ProtocolError for what a newer version wrote."""
+    """Returns the metadata record, or None for a tombstone. Raises ProtocolError for a record of a newer version."""
     if isinstance(record.decoded, Message):
         return record.decoded
     return None if record.value is None else decode_metadata_record(record.value)[0]
 
 
 def quota_record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:
-    """The record that sets a quota, or with None removes it."""
+    """Returns the record that sets a quota, or with None removes it."""
     parts = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity)
     return ClientQuotaRecord(entity=parts, key=key, value=value or 0.0, remove=value is None)
 
 
 def cluster_id_record(cluster_id: str) -> ConfigRecord:
-    """The record that gives the cluster its id."""
+    """Returns the record with the cluster's id."""
     return ConfigRecord(resource_type=CLUSTER_RESOURCE, resource_name="", name=CLUSTER_ID, value=cluster_id)
 
 
 def partition_record(topic: TopicImage, index: int, partition: PartitionImage) -> PartitionRecord:
-    """The whole state of a partition."""
+    """Returns the record of a partition's whole state."""
     return PartitionRecord(
         partition_id=index,
         topic_id=topic.topic_id,

@@ -1,4 +1,4 @@
-"""Replay of metadata records into a delta: the only place where metadata changes."""
+"""Replay of metadata records into a delta: the only code that changes metadata."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -41,16 +41,16 @@ from odradek.wire.stored.metadata_records import (
 )
 
 CLUSTER_RESOURCE: Final = 127
-"""Our own resource type, for what belongs to the cluster as a whole; no config API accepts it."""
+"""Our own resource type, for configs of the cluster as a whole; no config API accepts it."""
 CLUSTER_ID: Final = "cluster.id"
-"""The metadata log has a copy of the cluster's id, so that it is known should the store's properties be lost."""
+"""The metadata log has a copy of the cluster's id, in case the store's properties are lost."""
 
 _LEADER_UNCHANGED: Final = -2
 _STATE_UNCHANGED: Final = -1
 
 
 def replay(delta: MetadataDelta, record: Message, offset: int, epoch: int) -> None:
-    """Apply the record at `offset`, of the leader's `epoch`; of a type that no image shows, only offset and epoch."""
+    """Apply the record at `offset`, of the leader's `epoch`; other types of records only advance offset and epoch."""
     handler = _HANDLERS.get(type(record))
     if handler is not None:
         handler(delta, record)
@@ -58,12 +58,12 @@ def replay(delta: MetadataDelta, record: Message, offset: int, epoch: int) -> No
 
 
 def _topic(delta: MetadataDelta, record: TopicRecord) -> None:
-    """A topic, without partitions as yet."""
+    """Create a topic, without partitions yet."""
     delta.topics.create(TopicImage(record.name, record.topic_id, record.name in INTERNAL_TOPICS))
 
 
 def _partition(delta: MetadataDelta, record: PartitionRecord) -> None:
-    """A new partition, or the whole state of one."""
+    """Add a partition, or replace its whole state."""
     partition = PartitionImage(
         replicas=record.replicas,
         isr=record.isr,
@@ -81,13 +81,13 @@ def _partition(delta: MetadataDelta, record: PartitionRecord) -> None:
 
 
 def _partition_change(delta: MetadataDelta, record: PartitionChangeRecord) -> None:
-    """A change of one."""
+    """Change a partition."""
     before = delta.topics.partition(record.topic_id, record.partition_id)
     delta.topics.set_partition(record.topic_id, record.partition_id, changed_partition(before, record))
 
 
 def changed_partition(before: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-    """The partition once it is changed: its epoch grows always, the leader's when the record names a leader."""
+    """Returns the changed partition. Its epoch always grows, the leader epoch if the record has a leader."""
     led = record.leader != _LEADER_UNCHANGED
     recovery = record.leader_recovery_state
     return PartitionImage(
@@ -110,13 +110,13 @@ def _changed(new: tuple[Any, ...] | None, old: tuple[Any, ...]) -> tuple[Any, ..
 
 
 def _remove_topic(delta: MetadataDelta, record: RemoveTopicRecord) -> None:
-    """A topic and its configs are removed."""
+    """Remove a topic and its configs."""
     name = delta.topics.delete(record.topic_id)
     delta.configs.remove((ResourceType.TOPIC, name))
 
 
 def _config(delta: MetadataDelta, record: ConfigRecord) -> None:
-    """A config of a resource is set, or with None removed."""
+    """Set a config of a resource, or remove it if None."""
     if record.resource_type == CLUSTER_RESOURCE:
         if record.name == CLUSTER_ID:
             delta.cluster_id = record.value or ""
@@ -134,7 +134,7 @@ def _config(delta: MetadataDelta, record: ConfigRecord) -> None:
 
 
 def _client_quota(delta: MetadataDelta, record: ClientQuotaRecord) -> None:
-    """A quota is set, or removed."""
+    """Set or remove a quota."""
     entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
     left = {key: value for key, value in (delta.quotas.get(entity) or {}).items() if key != record.key}
     quotas = left if record.remove else {**left, record.key: record.value}
@@ -145,7 +145,7 @@ def _client_quota(delta: MetadataDelta, record: ClientQuotaRecord) -> None:
 
 
 def _scram_credential(delta: MetadataDelta, record: UserScramCredentialRecord) -> None:
-    """A user's password for a mechanism is set."""
+    """Set a user's credential for a mechanism."""
     credential = ScramCredential(
         record.iterations, bytes(record.salt), bytes(record.stored_key), bytes(record.server_key)
     )
@@ -153,12 +153,12 @@ def _scram_credential(delta: MetadataDelta, record: UserScramCredentialRecord) -
 
 
 def _remove_scram_credential(delta: MetadataDelta, record: RemoveUserScramCredentialRecord) -> None:
-    """A user's password for a mechanism is removed."""
+    """Remove a user's credential for a mechanism."""
     delta.scram.remove((record.name, record.mechanism))
 
 
 def _feature(delta: MetadataDelta, record: FeatureLevelRecord) -> None:
-    """A feature's level is in force from now on; level 0 removes it."""
+    """Set a feature's finalized level; level 0 removes it."""
     finalized = {**delta.features.finalized, record.name: record.feature_level}
     if record.feature_level == 0:
         del finalized[record.name]
@@ -166,12 +166,12 @@ def _feature(delta: MetadataDelta, record: FeatureLevelRecord) -> None:
 
 
 def _producer_ids(delta: MetadataDelta, record: ProducerIdsRecord) -> None:
-    """A block of producer ids was given to a broker."""
+    """Record that a block of producer ids was allocated to a broker."""
     delta.next_producer_id = record.next_producer_id
 
 
 def _register_broker(delta: MetadataDelta, record: RegisterBrokerRecord) -> None:
-    """A broker started."""
+    """Register a broker."""
     broker = BrokerImage(
         id=record.broker_id,
         epoch=record.broker_epoch,
@@ -187,7 +187,7 @@ def _register_broker(delta: MetadataDelta, record: RegisterBrokerRecord) -> None
 
 
 def _register_controller(delta: MetadataDelta, record: RegisterControllerRecord) -> None:
-    """A controller started."""
+    """Register a controller."""
     controller = ControllerImage(
         id=record.controller_id,
         incarnation_id=record.incarnation_id,
@@ -208,12 +208,12 @@ def _features(features: Iterable[BrokerFeature | ControllerFeature]) -> dict[str
 
 
 def _unregister_broker(delta: MetadataDelta, record: UnregisterBrokerRecord) -> None:
-    """A broker's registration is removed."""
+    """Remove a broker's registration."""
     delta.brokers.remove(record.broker_id)
 
 
 def _broker_change(delta: MetadataDelta, record: BrokerRegistrationChangeRecord) -> None:
-    """A broker was fenced (1) or unfenced (-1), or began its shutdown (1)."""
+    """Fence (1) or unfence (-1) a broker, or begin its controlled shutdown (1)."""
     before = _broker(delta, record.broker_id)
     after = replace(
         before,
@@ -225,12 +225,12 @@ def _broker_change(delta: MetadataDelta, record: BrokerRegistrationChangeRecord)
 
 
 def _fence_broker(delta: MetadataDelta, record: FenceBrokerRecord) -> None:
-    """A broker was fenced, in the record type of older versions."""
+    """Fence a broker, in the record type of older versions."""
     delta.brokers.set(record.id, replace(_broker(delta, record.id), fenced=True))
 
 
 def _unfence_broker(delta: MetadataDelta, record: UnfenceBrokerRecord) -> None:
-    """A broker was unfenced; the older form of a change."""
+    """Unfence a broker, in the record type of older versions."""
     delta.brokers.set(record.id, replace(_broker(delta, record.id), fenced=False))
 
 

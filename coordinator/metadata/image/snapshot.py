@@ -21,7 +21,7 @@ from odradek.wire.stored.metadata_records import (
 
 
 def snapshot_records(image: MetadataImage) -> Iterator[Message]:
-    """Records that build `image`, but for its offset and epoch, when they are replayed on top of nothing."""
+    """Yield records that rebuild `image`, except its offset and epoch, when replayed into an empty image."""
     if image.cluster_id:
         yield cluster_id_record(image.cluster_id)
     for name, level in image.features.finalized.items():
