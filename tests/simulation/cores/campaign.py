@@ -1,10 +1,11 @@
 """Many runs of the cores' simulations, on several processors, until the simulated hours are done.
 
-    python tests/simulation/cores/campaign.py --hours 10 --jobs 2 [--from-seed N] [--seconds N] [--kinds A,B] [--runs N]
+    python tests/simulation/cores/campaign.py --hours 10 --jobs 2
+        [--from-seed N] [--seconds N] [--kinds A,B] [--runs N]
 
-Every kind of world gets the same share of the simulated time. A line on stderr says now and then how far it is. The
-summary names the command that repeats each violation; the exit code is 1 if there was one. Ctrl-C ends a campaign with
-the summary of what was done.
+Every kind of world gets the same share of the simulated time. Progress is reported in lines on stderr. The summary has
+the command that repeats each violation; the exit code is 1 if there was one. Ctrl-C ends a campaign with the summary of
+what was done.
 """
 
 import argparse
@@ -36,9 +37,9 @@ KINDS: Final = {
     "voters-5": partial(voters_world.changing, voters=5),
     "replication": replication_world.simulate,
 }
-"""Each takes `seed` and `seconds`, for which there are faults."""
+"""Each takes `seed` and `seconds`, the duration of the faults."""
 HEALING_OF_A_QUORUM_S: Final = 46
-"""How long a run goes on when its faults are over, about."""
+"""The approximate duration of a run after its faults."""
 SHOWN: Final = {
     "elections": "elections",
     "acknowledged": "acknowledged",
@@ -49,12 +50,12 @@ SHOWN: Final = {
     "change_NONE": "changes of voters",
     "voter_lost": "disks of voters lost",
 }
-"""What the summary says of the tallies of a kind."""
+"""The tallies of each kind that the summary shows."""
 PROGRESS_S: Final = 10.0
 
 
 class Run(NamedTuple):
-    """One run to be done."""
+    """A run to be done."""
 
     kind: str
     seed: int
@@ -67,7 +68,7 @@ class Run(NamedTuple):
 
     @property
     def expected_s(self) -> int:
-        """How long it is in simulated time, about."""
+        """The approximate simulated duration."""
         if self.kind == "replication":
             return self.seconds + 4
         rests = ceil(self.seconds / quorum_world.BOUT_S) - 1
@@ -75,7 +76,7 @@ class Run(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a run: `failure` is the violation, or the traceback of an error."""
+    """The outcome of a run: `failure` is the violation, or the traceback of an error."""
 
     run: Run
     failure: str | None
@@ -97,7 +98,7 @@ def carry_out(run: Run) -> Outcome:
 
 
 def planned(kinds: Sequence[str], first_seed: int, seconds: int, hours: float, runs: float) -> Iterator[Run]:
-    """The runs in their order: the next is of the kind that has been simulated least, and of its next seed."""
+    """The runs in order: each is of the kind that has been simulated least, with that kind's next seed."""
     simulated_s, seeds = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, first_seed)
     while sum(simulated_s.values()) < hours * 3600:
         kind = min(kinds, key=simulated_s.__getitem__)
@@ -110,7 +111,7 @@ def planned(kinds: Sequence[str], first_seed: int, seconds: int, hours: float, r
 
 
 class Stop:
-    """Set by the first Ctrl-C: what is under way comes to its end. The second one interrupts that, too."""
+    """Set by the first Ctrl-C, after which current runs are completed. The second one interrupts these as well."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -129,7 +130,7 @@ class Stop:
 
 
 def outcomes(runs: Iterable[Run], jobs: int) -> Iterator[Outcome]:
-    """Carry out all, on so many processors."""
+    """Carries out all runs on `jobs` processors."""
     if jobs == 1:
         yield from map(carry_out, runs)
         return
@@ -144,7 +145,7 @@ def outcomes(runs: Iterable[Run], jobs: int) -> Iterator[Outcome]:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C comes to all processes of a terminal, and the first of them says what is to be done."""
+    """A terminal sends Ctrl-C to all its processes; only the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -170,7 +171,7 @@ class Sum:
 
     @property
     def pace(self) -> str:
-        """How much is simulated in a second of a processor."""
+        """Simulated seconds per second of a processor."""
         seconds = self.simulated_us / 1e6 / max(self.cpu_s, 1e-9)
         return f"{self.cpu_s:.0f} CPU seconds ({seconds:.0f} simulated seconds in each), {self.events:,} events"
 
@@ -180,7 +181,7 @@ class Sum:
 
 
 class Report:
-    """What was done so far, by kinds."""
+    """The runs done so far, by kind."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Sum] = {}
@@ -214,7 +215,7 @@ class Report:
 
 
 def run_campaign(runs: Iterable[Run], jobs: int) -> Report:
-    """Carry out the runs and say how far they are."""
+    """Carries out the runs and reports progress."""
     report, said_s = Report(), -inf
     with Stop() as stop:
         for outcome in outcomes(takewhile(lambda _: not stop.is_set, runs), jobs):

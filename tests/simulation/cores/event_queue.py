@@ -1,6 +1,6 @@
-"""The simulated time of the cores' worlds: a heap of events, and the draws of chance that a seed decides.
+"""Simulated time of the cores' worlds: a heap of events, and random draws that the seed determines.
 
-An event belongs to a process, or to none. It takes place unless its process has ended by then.
+An event may belong to a process. It is dropped if its process has ended by then.
 """
 
 import heapq
@@ -10,20 +10,20 @@ from typing import Protocol
 
 
 class Process(Protocol):
-    """What events belong to: `incarnation` is another one after each start."""
+    """The owner of events: each start has another `incarnation`."""
 
     alive: bool
     incarnation: int
 
 
 Event = tuple[int, int, Process | None, int, Callable[[], object]]
-"""The time, the number that decides among events of one time, the process and its incarnation, and what takes place."""
+"""Time, number (order among events of the same time), process, its incarnation, and the call."""
 
 
 class EventQueue:
-    """Events in the order of their times, then of their numbers, which are given out in the order of the calls.
+    """Events in the order of their times, then of their numbers, which increase with each call.
 
-    `done` counts those that have taken place.
+    `done` counts the events that ran.
     """
 
     def __init__(self) -> None:
@@ -33,31 +33,31 @@ class EventQueue:
         self.heap: list[Event] = []
 
     def after(self, delay_us: int, call: Callable[[], object]) -> None:
-        """Let `call` take place, whichever process runs then."""
+        """Runs `call` after `delay_us`, independent of processes."""
         self.steps += 1
         at_us = self.now_us + delay_us if delay_us > 0 else self.now_us
         heapq.heappush(self.heap, (at_us, self.steps, None, 0, call))
 
     def after_of(self, process: Process, delay_us: int, call: Callable[[], object]) -> None:
-        """Let `call` take place, unless `process` has ended by then."""
+        """Runs `call` after `delay_us`, unless `process` has ended by then."""
         self.steps += 1
         at_us = self.now_us + delay_us if delay_us > 0 else self.now_us
         heapq.heappush(self.heap, (at_us, self.steps, process, process.incarnation, call))
 
     def number(self) -> int:
-        """The number of an event that may be put on the heap later, by `put`."""
+        """Reserves the number of an event that may be put on the heap later, by `put`."""
         self.steps += 1
         return self.steps
 
     def put(self, process: Process, at_us: int, number: int, call: Callable[[], object]) -> None:
-        """Let `call` take place at that time, in the order of that number."""
+        """Runs `call` at that time, in the order of that number."""
         heapq.heappush(self.heap, (at_us, number, process, process.incarnation, call))
 
 
 class Timer:
-    """The one timer of a process. It is set again and again, mostly to a later time, and seldom goes off.
+    """The single timer of a process, which is set often, mostly to a later time, and seldom fires.
 
-    So one event at most is on the heap that is due first; when that comes, the time that was set last is put there.
+    So at most one event is on the heap that is due first; when it runs, an event for the latest set time is put there.
     """
 
     def __init__(self, queue: EventQueue, process: Process, call: Callable[[], object]) -> None:
@@ -68,7 +68,7 @@ class Timer:
         self._on_heap: tuple[int, int] | None = None
 
     def set(self, at_us: int | None) -> None:
-        """Go off at `at_us` and at no time that was set before; None for never."""
+        """Fires at `at_us` and at no time set before; None for never."""
         if at_us is None:
             self._due = None
             return
@@ -95,7 +95,7 @@ class Chance(random.Random):
     """Draws the same as `random.Random`, in less time."""
 
     def randint(self, a: int, b: int) -> int:
-        """A whole number from `a` to `b`."""
+        """An integer from `a` to `b`."""
         width = b - a + 1
         bits = width.bit_length()
         drawn = self.getrandbits(bits)

@@ -1,4 +1,4 @@
-"""What a simulated node keeps: its log in memory, and the disk under it."""
+"""The log in memory and the disk of a simulated node."""
 
 from dataclasses import dataclass, field
 
@@ -8,11 +8,11 @@ from odradek.coordinator.quorum.values import ElectionState, EpochEnd, SnapshotI
 from odradek.coordinator.quorum.voters import VoterHistory, VotersAt, VoterSet
 
 Entry = tuple[int, int | VoterSet]
-"""The epoch of a record and its value, or the set of voters that it names; a leader's first record has the value 0."""
+"""The epoch of a record and its value, or the voter set that it holds; a leader's first record has the value 0."""
 
 
 class Content:
-    """The records of a snapshot, as those of an earlier one, `before`, and `tail`. Nothing of it changes."""
+    """The records of a snapshot: those of an earlier one, `before`, and `tail`. Immutable."""
 
     __slots__ = ("before", "end", "is_committed", "tail")
 
@@ -26,7 +26,7 @@ class Content:
         return self.end
 
     def records(self) -> list[Entry]:
-        """All of them, in one list from now on; it is not to be changed."""
+        """All records, in one list from then on; the caller must not change it."""
         links = self._links()
         if len(links) > 1:
             self.tail = [entry for each in links for entry in each.tail]
@@ -44,7 +44,7 @@ class Content:
         return self.records()[position : position + count]
 
     def is_begin_of(self, committed: list[Entry]) -> bool:
-        """Whether `committed` begins with it; of that, which only grows, nothing is compared twice."""
+        """True if `committed` begins with it. Since `committed` only grows, each record is compared once."""
         unseen, each = [], self
         while each is not None and not each.is_committed:
             unseen.append(each)
@@ -58,7 +58,7 @@ class Content:
 
 @dataclass
 class Disk:
-    """What survives a crash. The log begins at `start`: of `records` below, a restart knows what a snapshot has."""
+    """The state that survives a crash. The log begins at `start`: below it, a restart has only the snapshots."""
 
     election: ElectionState = field(default_factory=ElectionState)
     records: list[Entry] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Disk:
         return max(self.snapshots, default=None)
 
     def recovered(self) -> list[Entry]:
-        """What a process finds that starts: the base, and the log behind it."""
+        """The log of a process that starts: the base snapshot and the records behind it."""
         if not self.start:
             return list(self.records)
         if self.base is None:
@@ -89,7 +89,7 @@ class Disk:
 
 
 class Log:
-    """A node's log in memory, and its way to the disk; the machine's `QuorumLog`."""
+    """A node's log in memory, with its writes to the disk; the state machine's `QuorumLog`."""
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
@@ -138,11 +138,11 @@ class Log:
 
     @property
     def readable_end_offset(self) -> int:
-        """What others may fetch."""
+        """The end of what others may fetch."""
         return self.durable_end_offset
 
     def begin_sync(self) -> int:
-        """The mark: what is appended from now on is of the next sync."""
+        """Returns the mark: records appended from now on belong to the next sync."""
         self.syncing = True
         return len(self.entries)
 
@@ -162,7 +162,7 @@ class Log:
         self._changed_from(offset)
 
     def restart(self, snapshot: SnapshotId) -> None:
-        """Begin anew behind a snapshot."""
+        """Restarts the log behind a snapshot."""
         self.cuts += 1
         self.syncing = False
         self.entries = list(self.disk.snapshots[snapshot].records())
@@ -178,7 +178,7 @@ class Log:
             self._taken = None
 
     def content(self, end_offset: int) -> Content:
-        """What a snapshot of all below `end_offset` has. What it shares with the last one was not changed since."""
+        """The content of a snapshot below `end_offset`. It shares the last snapshot's records, which never change."""
         before, start = self._taken, 0
         if before is not None and len(before) <= end_offset:
             start = len(before)

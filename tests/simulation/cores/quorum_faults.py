@@ -1,4 +1,4 @@
-"""The mixes of faults that the quorum's simulation is put through."""
+"""The mixes of faults in the quorum's simulation."""
 
 import random
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Faults:
 
 
 VOTING: Final = Faults(sync_us=(100, 400_000), kinds=("early_crash", "cut_off"), every_us=SECOND // 2)
-"""Slow writes of the election state, and crashes in the middle of them: where votes are at stake."""
+"""Slow writes of the election state, and crashes during them, for mutants of voting."""
 
 DOWNLOADING: Final = Faults(
     sync_us=(100, 30_000),
@@ -52,4 +52,4 @@ DOWNLOADING: Final = Faults(
     snapshot_every=3,
     snapshots_kept=1,
 )
-"""Nodes that fall far behind, and crash in the middle of a download."""
+"""Nodes that fall far behind, and crash during a download."""

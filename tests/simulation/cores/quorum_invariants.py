@@ -1,4 +1,4 @@
-"""What must hold in every quorum after every step, whatever fails; each invariant by its name."""
+"""Named invariants of a quorum that hold after every step, whatever fails."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -35,14 +35,14 @@ class Violation(Exception):  # noqa: N818 - of an invariant
 
 
 class Oracle:
-    """Sees every step of every node, and all disks."""
+    """Observes every step of every node, and all disks."""
 
     def __init__(self, voters: int) -> None:
         self.committed: list[Entry] = []
         self.acknowledged: dict[int, Entry] = {}
         self._majority = voters // 2 + 1
         self._ends = {0: 0}
-        """The end of what is committed, by the epoch of the leader that committed it."""
+        """The end of the committed records, by the epoch of the leader that committed them."""
         self._leaders: dict[int, tuple[int, int]] = {}
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._written: dict[tuple[int, int], Entry] = {}
@@ -90,7 +90,7 @@ class Oracle:
             raise Violation(Invariant.PREFIX, f"node {node.id} has not what it takes for committed")
 
     def held(self, node: "Node", offset: int, holders: "list[Node]") -> None:
-        """`node` is the first that takes the record at `offset` for committed; `holders` have it on their disks."""
+        """`node` is the first for which the record at `offset` is committed; `holders` have it on their disks."""
         count = sum(each.is_voter for each in holders)
         if count < self._majority:
             raise Violation(Invariant.MAJORITY, f"offset {offset} is on the disks of {count}")
@@ -101,7 +101,7 @@ class Oracle:
             raise Violation(Invariant.VOTES_ONCE, f"node {node.id} in epoch {epoch}: {before.id} and {candidate.id}")
 
     def wrote(self, node: "Node", offset: int) -> None:
-        """A record now stands at `offset`: by induction all before it agree, too."""
+        """A record was written at `offset`; by induction all records before it agree as well."""
         epoch, value = node.log.entries[offset]
         previous = node.log.entries[offset - 1][0] if offset else NO_NODE
         before = self._written.setdefault((offset, epoch), (previous, value))
@@ -109,7 +109,7 @@ class Oracle:
             raise Violation(Invariant.MATCHING, f"offset {offset} of epoch {epoch} at node {node.id}")
 
     def fetches(self, node: "Node", offset: int) -> None:
-        """All below `offset` is the same on the disk; what was compared and has not been cut since is not again."""
+        """All records below `offset` are the same on the disk; they are compared once, unless cut since."""
         log, records, start = node.log, node.disk.records, node.log.compared
         is_there = len(records) >= offset <= len(log.entries)
         if not is_there or (start < offset and records[start:offset] != log.entries[start:offset]):

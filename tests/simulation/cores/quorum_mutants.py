@@ -1,4 +1,4 @@
-"""Bugs to plant in the quorum: each removes one safety step, and is found by the invariant that it breaks."""
+"""Bugs to plant in the quorum: each removes one safety step, and breaks the invariant named with it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,12 +27,12 @@ class Mutant(NamedTuple):
 
 
 def vote_not_persisted(patch: pytest.MonkeyPatch) -> None:
-    """The election state is written nowhere."""
+    """The election state is never written."""
     plant(patch, Node, "_persist", lambda self, _election, then: self.after(self.sync_us(), then))
 
 
 def sent_before_persisted(patch: pytest.MonkeyPatch) -> None:
-    """Votes leave while the election state is on its way to the disk."""
+    """Votes are sent before the election state is durable."""
 
     def persist(self: Node, election: ElectionState, then: Callable[[], None]) -> None:
         self.after(self.sync_us(), lambda: setattr(self.disk, "election", election))
@@ -42,7 +42,7 @@ def sent_before_persisted(patch: pytest.MonkeyPatch) -> None:
 
 
 def fetch_before_sync(patch: pytest.MonkeyPatch) -> None:
-    """A follower fetches on while its last records are not durable."""
+    """A follower continues to fetch while its last records are not durable."""
     fetches = inside(Quorum, "_fetches")
 
     def eager(self: Any) -> Any:
@@ -56,7 +56,7 @@ def fetch_before_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def leader_counts_unsynced(patch: pytest.MonkeyPatch) -> None:
-    """The leader gives away what it has not synced, and counts it as its own."""
+    """The leader serves records that it has not synced, and counts them as durable."""
     patch.setattr(Log, "readable_end_offset", property(lambda self: self.end_offset))
     commit = inside(Quorum, "_commit")
 
@@ -71,7 +71,7 @@ def leader_counts_unsynced(patch: pytest.MonkeyPatch) -> None:
 
 
 def mark_after_sync(patch: pytest.MonkeyPatch) -> None:
-    """The durability mark is taken when the sync ends: what was appended during it counts as durable."""
+    """The durability mark is taken when the sync ends: records appended during the sync count as durable."""
 
     def end_sync(self: Log, mark: int) -> None:
         self.syncing = False
@@ -82,12 +82,12 @@ def mark_after_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
-    """A follower whose log differs gets records instead of the place to cut."""
+    """A follower whose log diverges gets records instead of the offset to truncate to."""
     plant(patch, Quorum, "_place", lambda _self, _request: None)
 
 
 def diverging_recorded(patch: pytest.MonkeyPatch) -> None:
-    """A fetch counts as an acknowledgement although the log differs (KAFKA-13141)."""
+    """A fetch counts as an acknowledgement although the log diverges (KAFKA-13141)."""
     place = inside(Quorum, "_place")
 
     def recording(self: Any, request: Any) -> EpochEnd | SnapshotId | None:
@@ -101,17 +101,17 @@ def diverging_recorded(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_log_check(patch: pytest.MonkeyPatch) -> None:
-    """Votes go to any log."""
+    """Votes are granted to any log."""
     patch.setattr(ballot, "is_up_to_date", lambda _vote, _log: True)
 
 
 def log_length_alone(patch: pytest.MonkeyPatch) -> None:
-    """Logs are compared by their length, whatever the epoch of the last record."""
+    """Logs are compared by their length, regardless of the epoch of the last record."""
     patch.setattr(ballot, "is_up_to_date", lambda vote, log: vote.end_offset >= log.end_offset)
 
 
 def old_epoch_committed(patch: pytest.MonkeyPatch) -> None:
-    """A majority commits what another epoch wrote, without a record of the leader's own."""
+    """A majority commits records of an earlier epoch, without a record of the leader's own."""
     committed = Leadership.committed
 
     def any_epoch(self: Leadership, durable_end_offset: int) -> int | None:
@@ -124,7 +124,7 @@ def old_epoch_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def pre_votes_count(patch: pytest.MonkeyPatch) -> None:
-    """Who would be voted for takes that for votes."""
+    """A candidate counts pre-votes as votes."""
 
     def elected(self: Any, granting: list[int], now_ms: int) -> None:
         if self.state is State.PROSPECTIVE:
@@ -135,7 +135,7 @@ def pre_votes_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def resumed_leadership(patch: pytest.MonkeyPatch) -> None:
-    """A leader that restarts goes on in its epoch (KAFKA-10527)."""
+    """A leader that restarts continues in its epoch (KAFKA-10527)."""
     start = inside(Quorum, "_start")
 
     def resume(self: Any, now_ms: int) -> None:
@@ -147,7 +147,7 @@ def resumed_leadership(patch: pytest.MonkeyPatch) -> None:
 
 
 def fetch_not_correlated(patch: pytest.MonkeyPatch) -> None:
-    """Any answer of the leader is taken for that of the newest Fetch."""
+    """Any answer of the leader counts as the answer to the newest Fetch."""
     answered = Exchanges.answered
 
     def newest(self: Any, node: int, number: int, now_ms: int) -> Any:
@@ -185,7 +185,7 @@ def votes_for_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def observers_count(patch: pytest.MonkeyPatch) -> None:
-    """What an observer has counts for the majority."""
+    """The log of an observer counts for the majority."""
     committed = Leadership.committed
 
     def with_observers(self: Leadership, durable_end_offset: int) -> int | None:
@@ -200,12 +200,12 @@ def observers_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_resigns(patch: pytest.MonkeyPatch) -> None:
-    """A leader goes on without a majority."""
+    """A leader continues without a majority."""
     patch.setattr(Leadership, "check_ms", None)
 
 
 def trimmed_before_the_snapshot_is_durable(patch: pytest.MonkeyPatch) -> None:
-    """The log begins behind a snapshot that is still on its way to the disk."""
+    """The log is trimmed to a snapshot that is not durable yet."""
     write_snapshot = Node.write_snapshot
 
     def eager(self: Node, snapshot: SnapshotId, content: Any) -> None:
@@ -216,7 +216,7 @@ def trimmed_before_the_snapshot_is_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def snapshot_of_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot has all that is in the log."""
+    """A snapshot contains all records of the log."""
     write_snapshot = Node.write_snapshot
 
     def all_of_it(self: Node, _snapshot: SnapshotId, _content: Any) -> None:
@@ -227,7 +227,7 @@ def snapshot_of_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
 
 
 def begun_anew_before_the_snapshot_is_durable(patch: pytest.MonkeyPatch) -> None:
-    """A follower empties its log, and makes what it has downloaded durable after that."""
+    """A follower empties its log before the snapshot that it has downloaded is durable."""
     begin_anew = inside(Node, "_begin_anew")
 
     def eager(self: Any, ready: Any, snapshot: SnapshotId, reply: Any) -> None:
@@ -238,7 +238,7 @@ def begun_anew_before_the_snapshot_is_durable(patch: pytest.MonkeyPatch) -> None
 
 
 def base_not_compared(patch: pytest.MonkeyPatch) -> None:
-    """Whose log ends where the leader's begins goes on there, whatever it has below."""
+    """A follower whose log ends where the leader's begins continues there, whatever its records below are."""
 
     def by_offset(self: Any, request: Any) -> EpochEnd | SnapshotId | None:
         base = self._log.base
@@ -250,7 +250,7 @@ def base_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 
 def log_behind_its_snapshot(patch: pytest.MonkeyPatch) -> None:
-    """A node that ended before its log had begun anew goes on with the old one."""
+    """A node that ended before its log was restarted behind a snapshot continues with the old log."""
     patch.setattr(quorum_node, "is_behind", lambda _log, _snapshot: False)
 
 

@@ -1,6 +1,6 @@
-"""One machine of the quorum's simulation: the production's state machine, its log, and the disk under that.
+"""One machine of the quorum's simulation: the production state machine, its log and its disk.
 
-A node does what a `Ready` says in its order, and takes nothing else meanwhile. Syncs of the log, writes of the election
+A node carries out a `Ready` in its order, and handles no event meanwhile. Syncs of the log, writes of the election
 state and of snapshots take time. A crash loses what was not synced, or by chance a part of it.
 """
 
@@ -44,13 +44,13 @@ LONG_POLL_US: Final = SECOND // 2
 FETCHED_AT_ONCE: Final = 5
 DOWNLOADED_AT_ONCE: Final = 7
 PARTS_OF_A_DOWNLOAD: Final = 150
-"""A snapshot of more records than this many parts of seven is given away in about as many, however long a run is."""
+"""A snapshot of more records than this many parts of seven is sent in about that many parts, in runs of any length."""
 Reply = Callable[[], None]
 
 
 @dataclass
 class Parked:
-    """A fetch that waits for news at the leader."""
+    """A fetch that waits at the leader for new records."""
 
     source: int
     number: int
@@ -60,7 +60,7 @@ class Parked:
 
 
 class Node:
-    """One machine: what it keeps, and the process that runs on it."""
+    """One machine: its disk, and the process that runs on it."""
 
     def __init__(self, world: "World", node_id: int, *, is_voter: bool) -> None:
         self.world = world
@@ -113,12 +113,12 @@ class Node:
     def now_ms(self) -> int:
         return int(self.world.now_us * self.rate + self.ahead_us) // 1000
 
-    # One event after the other
+    # Events, one after the other
 
     def run(self, event: Callable[[], Reply | None]) -> None:
-        """Let `event` happen when all before it is done; it may return a reply, to be sent after what it led to."""
+        """Runs `event` after all earlier ones; it may return a reply, which is sent after its effects."""
         self.inbox.append(event)
-        if not self.draining:  # an event that is done leads here, too: the loop below goes on
+        if not self.draining:  # the end of an event calls this as well: the loop below continues
             self._drain()
 
     def _drain(self) -> None:
@@ -149,7 +149,7 @@ class Node:
             self._cut(ready, reply)
 
     def _crash_early(self, probability: float = 0.2) -> None:
-        """By chance the process dies around the moment at which it makes its vote, or a snapshot, durable."""
+        """By chance the process crashes around the moment at which its vote, or a snapshot, becomes durable."""
         world = self.world
         if world.breaking and "early_crash" in world.faults.kinds and world.chance.random() < probability:
             world.tally["early_crash"] += 1
@@ -186,7 +186,7 @@ class Node:
         self.after(self.sync_us(), done)
 
     def _begin_anew(self, ready: Ready, snapshot: SnapshotId, reply: Reply | None) -> None:
-        """First the snapshot is made durable, then the log begins anew."""
+        """Makes the snapshot durable first, then restarts the log behind it."""
 
         def kept() -> None:
             if snapshot not in self.disk.snapshots:
@@ -246,7 +246,7 @@ class Node:
         self.run(lambda: self.core.on_time(self.now_ms))
 
     def after(self, delay_us: int, call: Callable[[], object]) -> None:
-        """Call, unless the process has ended by then."""
+        """Calls `call` after a delay, unless the process has ended by then."""
         self.world.after_of(self, delay_us, call)
 
     # Messages
@@ -276,9 +276,9 @@ class Node:
         if isinstance(request, Vote) and isinstance(answer, VoteAnswer) and answer.granted and not request.pre_vote:
             self.world.oracle.voted(self, request.epoch, request.candidate)
         target = self.world.nodes[to]
-        self.world.deliver(self, target, partial(target.told, incarnation, self.id, number, answer, records))
+        self.world.deliver(self, target, partial(target.receive_answer, incarnation, self.id, number, answer, records))
 
-    def told(self, incarnation: int, source: int, number: int, answer: Answer, records: list[Entry]) -> None:
+    def receive_answer(self, incarnation: int, source: int, number: int, answer: Answer, records: list[Entry]) -> None:
         if self.incarnation == incarnation:
             self.run(partial(self.take, source, number, answer, records))
 
@@ -302,14 +302,14 @@ class Node:
             self.core.durable(self.now_ms)
 
     def _store(self, answer: FetchSnapshotAnswer, records: list[Entry]) -> None:
-        """Parts are stored one after the other, also those of a download that was dropped meanwhile."""
+        """Stores parts one after the other, including those of a download that was dropped meanwhile."""
         download, snapshot, end = self.core.download, answer.snapshot, answer.position + len(records)
         assert download is not None
 
         def done() -> None:
             if answer.position == 0:
                 self.staged_of, self.staged = snapshot, []
-            if (self.staged_of, len(self.staged)) != (snapshot, answer.position):  # of a download that was given up
+            if (self.staged_of, len(self.staged)) != (snapshot, answer.position):  # of a dropped download
                 self.run(lambda: self.core.not_stored(download, self.now_ms))
                 return
             self.staged += records
@@ -328,7 +328,10 @@ class Node:
         return None
 
     def _serve_parked(self) -> None:
-        """Answer the fetches that wait no longer. While all is as it was, only the new ones are looked at."""
+        """Answers the fetches that need not wait any longer.
+
+        While the state is unchanged, only new fetches are checked.
+        """
         core = self.core
         served = core.epoch, core.state, core.high_watermark, self.log.readable_end_offset, self.disk.start
         if served == self.served and not (self.parked and self.world.now_us >= self.parked[0].until_us):
@@ -341,7 +344,7 @@ class Node:
                 self.parked.append(parked)
 
     def _serve(self, parked: Parked) -> bool:
-        """Answer a fetch, if there is news or it has waited long enough."""
+        """Answers a fetch if there is something new or it has waited long enough."""
         core, request, readable = self.core, parked.request, self.log.readable_end_offset
         records = self.log.entries[request.offset : min(readable, request.offset + FETCHED_AT_ONCE)]
         error = core.check_fetch(request.epoch)
@@ -376,7 +379,7 @@ class Node:
     # Snapshots
 
     def _take_snapshot(self) -> None:
-        """Write a snapshot when enough is committed since the last one; then trim the log."""
+        """Writes a snapshot when enough is committed since the last one; then trims the log."""
         every, end_offset = self.world.faults.snapshot_every, self.core.high_watermark
         if self.taking or not every:
             return
@@ -398,7 +401,7 @@ class Node:
         self.after(self.sync_us(), written)
 
     def trim(self) -> None:
-        """Let the log begin behind the oldest of the snapshots that are kept, and drop those before."""
+        """Trims the log to the oldest of the kept snapshots, and drops the older ones."""
 
         def trimmed() -> None:
             self.disk.start = max(self.disk.start, oldest.end_offset)
@@ -426,7 +429,7 @@ class Node:
             self.world.tally["acknowledged"] += 1
 
     def crash(self) -> None:
-        """Lose what is in memory; of what was on its way to the disk any part may have arrived."""
+        """Loses what is in memory; of pending writes any part may have reached the disk."""
         self.alive = False
         unsynced = self.log.entries[len(self.disk.records) :]
         if unsynced and self.world.chance.random() < self.world.faults.keeps_unsynced:

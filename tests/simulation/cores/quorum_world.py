@@ -1,10 +1,10 @@
-"""A quorum in one process on a heap of events: the production machine, a network, disks and clocks that fail by seed.
+"""A quorum in one process on a heap of events: production state machines, with faults of network, disks and clocks.
 
 The nodes are those of `quorum_node.py`. Everything takes time: messages, syncs of the log, writes of the election state
 and of snapshots. A crash loses what was not synced, or by chance a part of it. Every node takes snapshots of what is
-committed, and trims its log; one that lacks what was trimmed downloads them.
+committed, and trims its log; a node that lacks trimmed records downloads them.
 
-    python tests/simulation/cores/quorum_world.py SEED [VOTERS]     # prints the digest, and the violation if any
+    python tests/simulation/cores/quorum_world.py SEED [VOTERS]   # prints the digest, and the violation if any
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from odradek.coordinator.quorum.values import State, Timing
 
 BOUT_S: Final = 15
 LAST_FAULT_S: Final = 8
-"""Until then the last fault of a bout is over."""
+"""By then the last fault of a bout is over."""
 REST_S: Final = 5
 QUICK: Final = Timing(election_ms=150, fetch_ms=300, request_ms=300)
 
@@ -117,14 +117,14 @@ class World(EventQueue):
             self.after(self.chance.randint(0, 2 * self.faults.every_us), self.break_something)
 
     def _wipe(self, node: Node, lasts_us: int) -> None:
-        """Give an observer an empty disk; a voter is not to come back without what it has told."""
+        """Gives an observer an empty disk; a voter must not restart without what it has acknowledged."""
         if node.alive and not node.is_voter:
             node.crash()
             node.disk = Disk()
             self.after(lasts_us, node.start)
 
     def end(self, node: Node, lasts_us: int) -> None:
-        """Crash a process, and start another one later."""
+        """Crashes a process, and starts another one later."""
         if node.alive:
             node.crash()
             self.after(lasts_us, node.start)
@@ -146,9 +146,9 @@ class World(EventQueue):
         self.after(lasts_us, heal)
 
     def live(self, seconds: int) -> None:
-        """Load, and faults in bouts of `seconds` together; then all is healed, and the quorum has to commit again.
+        """Load, and faults in bouts of `seconds` in total; then all is healed, and the quorum has to commit again.
 
-        Between the bouts nothing fails: where messages and disks are slow, too, hardly anything is committed in them.
+        Between the bouts nothing fails: where messages and disks are slow as well, almost nothing is committed in them.
         """
         self.loading = True
         self.after(0, self.load)
@@ -182,7 +182,7 @@ class World(EventQueue):
         self.oracle.at_end(self.nodes)
 
     def _check_resigned(self) -> None:
-        """A leader that is cut off from all resigns within the time of check-quorum, on its own clock."""
+        """A leader that is cut off from all resigns within the time of check-quorum, by its own clock."""
         leader = next(node for node in self.nodes if node.core.state is State.LEADER)
         epoch = leader.core.epoch
         self.blocked = self._links("cut_off", leader)

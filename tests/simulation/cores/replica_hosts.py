@@ -1,4 +1,4 @@
-"""Three hosts with the production's replicas, fetchers, Fetch handler and AlterPartition sender, under virtual time.
+"""Three hosts with production replicas, fetchers, Fetch handler and AlterPartition sender, under virtual time.
 
 Each host has an environment, a disk and a network of the simulated world; the controller is the scripted one. Requests
 and responses are encoded and decoded, and take time; a link that is cut loses them.
@@ -65,7 +65,7 @@ class Hosts:
         return int(trio.current_time() * 1000)
 
     async def travel(self, source: int, target: int) -> None:
-        """The way of a message; 0 is the controller. Raises PeerDisconnectedError where it gets lost."""
+        """The delay of a message; 0 is the controller. Raises PeerDisconnectedError if the message is lost."""
         await trio.sleep(self.chance.uniform(0.0002, 0.004))
         if (source, target) in self.cut:
             await trio.sleep(0.3)
@@ -78,7 +78,7 @@ class Hosts:
 
 
 class Host:
-    """One broker's replication, start after start."""
+    """One broker's replication, over several starts."""
 
     def __init__(self, hosts: Hosts, node_id: int) -> None:
         self.hosts = hosts
@@ -90,7 +90,7 @@ class Host:
         self.replicas: Replicas | None = None
 
     async def live(self, *, first: bool = False) -> None:
-        """Run until `crash`."""
+        """Runs until `crash`."""
         self.ended, self.scope = trio.Event(), trio.CancelScope()
         self.env = self.hosts.world.environment(self.name)
         if not first:
@@ -136,7 +136,7 @@ class Host:
         nursery.start_soon(sender.run)
 
     async def crash(self) -> None:
-        """Cut its power."""
+        """Cuts its power."""
         if self.scope is not None:
             self.hosts.world.crash(self.env, power_cut=True)
             self.scope.cancel()
@@ -158,13 +158,13 @@ class Host:
             self.replicas.look_at_the_clock()
 
     async def _follow_images(self) -> None:
-        """Publish what the controller has decided, a little later."""
-        told: Image | None = None
+        """Publishes the controller's decisions after a short delay."""
+        published: Image | None = None
         while True:
             now = self.hosts.controller.now
-            if now is not told and (0, self.id) not in self.hosts.cut:
+            if now is not published and (0, self.id) not in self.hosts.cut:
                 await trio.sleep(self.hosts.chance.uniform(0.001, 0.02))
-                told = now
+                published = now
                 self._publish(now)
             await trio.sleep(0.01)
 
@@ -227,7 +227,7 @@ class Host:
         return response
 
     async def answer(self, key: ApiKey, version: int, request: Message) -> Message:
-        """The response of this host's handler, through the wire."""
+        """The response of this host's handler, encoded and decoded."""
         session = SimpleNamespace(listener="", is_controller=False)
         ctx = RequestContext(key, version, 1, "peer", session, self.services, 0)
         handle = fetch.handle if key is ApiKey.FETCH else list_offsets.handle
@@ -237,7 +237,7 @@ class Host:
         return decode_response(key, version, memoryview(frame)[4:])[1]
 
     async def produce(self, data: bytes) -> ErrorCode:
-        """Write with acks=all, and wait a while for it."""
+        """Produces with acks=all, and waits for a limited time."""
         assert self.replicas is not None
         replica = self.replicas.get(TOPIC, 0)
         if replica is None:

@@ -14,7 +14,7 @@ SESSION_MS: Final = 250
 
 @dataclass
 class Image:
-    """What brokers know: the partition, and the brokers' registrations."""
+    """The metadata of brokers: the partition, and the brokers' registrations."""
 
     leader: int = 1
     leader_epoch: int = 0
@@ -25,14 +25,14 @@ class Image:
 
 
 class Clock(Protocol):
-    """What says how late it is."""
+    """A source of the time."""
 
     @property
     def now_ms(self) -> int: ...
 
 
 class Controller:
-    """Decides by Kafka's rules, at once and durably; what it decided reaches each broker in order, and late."""
+    """Decides by Kafka's rules, at once and durably; its decisions reach each broker late and in order."""
 
     def __init__(self, clock: Clock, publish: Callable[[Image], None]) -> None:
         self.clock = clock
@@ -68,7 +68,7 @@ class Controller:
         self.now = replace(self.now, brokers={**self.now.brokers, broker_id: standing})
 
     def _change(self, isr: Iterable[int], elr: Iterable[int], lost: int | None = None) -> None:
-        """Another ISR, and another leader where the present one cannot lead; the ELR as KIP-966 has it."""
+        """Sets the ISR, and another leader if the current one cannot lead; the ELR as in KIP-966."""
         before = self.now
         isr = tuple(isr)
         elr = () if len(isr) >= MIN_INSYNC else tuple(sorted({*elr, *before.isr} - {*isr} - {lost}))

@@ -1,4 +1,4 @@
-"""What a simulated broker has on its disk, of which what has neither grown nor been cut is not read again."""
+"""The batches on a simulated broker's disk; segments that have neither grown nor been cut are not read again."""
 
 from odradek.storage_backends.memory.log import MemorySegment
 from odradek.storage_backends.memory.medium import MediumLog
@@ -8,25 +8,25 @@ Batch = tuple[int, int, bytes]
 
 
 class SeenSegments:
-    """The segments up to which a log was read, and how many batches each had. A batch never changes."""
+    """The segments up to which a log was read, with the number of batches of each. A batch never changes."""
 
     def __init__(self, log: MediumLog) -> None:
         self._log = log
         self._seen: list[tuple[MemorySegment, int]] = []
 
     def see(self) -> tuple[int, int]:
-        """The first segment that is not as it was, and how many batches there are before it; all are seen then."""
-        segments, place, batches = self._log.live.segments, 0, 0
+        """Returns the first changed segment and the number of batches before it, and marks all segments as seen."""
+        segments, first, batches = self._log.live.segments, 0, 0
         for segment, (seen, count) in zip(segments, self._seen, strict=False):
             if segment is not seen or len(segment.batches) != count:
                 break
-            place, batches = place + 1, batches + count
-        self._seen[place:] = [(each, len(each.batches)) for each in segments[place:]]
-        return place, batches
+            first, batches = first + 1, batches + count
+        self._seen[first:] = [(each, len(each.batches)) for each in segments[first:]]
+        return first, batches
 
 
 class DiskReader:
-    """All batches of a disk. To be asked after each cut, before more is written."""
+    """Reads all batches of a disk. Must be called after each cut, before more is written."""
 
     def __init__(self, log: MediumLog) -> None:
         self._log = log
@@ -34,10 +34,10 @@ class DiskReader:
         self._read: list[Batch] = []
 
     def read(self) -> list[Batch]:
-        """All of them as they are now, in a list that may be added to: the next call makes it right again."""
-        place, batches = self._segments.see()
+        """All batches, in a list that the caller may extend: the next call restores it."""
+        first, batches = self._segments.see()
         del self._read[batches:]
-        for segment in self._log.live.segments[place:]:
+        for segment in self._log.live.segments[first:]:
             self._read += [(each.base_offset, each.last_offset + 1, each.data) for each in segment.batches]
         return self._read
 

@@ -1,4 +1,4 @@
-"""What must hold of a replicated partition after every step, and what notices when it does not."""
+"""Invariants of a replicated partition that hold after every step, and the oracle that checks them."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ REBUILT_AT_ONCE: Final = 64
 
 
 class Invariant(StrEnum):
-    """The promises of replication, by the names by which mutants are caught."""
+    """The guarantees of replication, by the names that mutants refer to."""
 
     LEADER_COMPLETE = "a new leader has everything that was ever committed"
     COMMITTED_SAME = "what is committed is the same on every replica, bit by bit, and stays so"
@@ -28,7 +28,7 @@ class Invariant(StrEnum):
 
 
 class Violation(Exception):  # noqa: N818 - errors are named by condition
-    """A promise that was broken."""
+    """A violated guarantee."""
 
     def __init__(self, invariant: Invariant, detail: str) -> None:
         super().__init__(f"{invariant.name}: {detail}")
@@ -36,9 +36,9 @@ class Violation(Exception):  # noqa: N818 - errors are named by condition
 
 
 class Rebuilds:
-    """The rows of producers that a log's batches say. What begins as the committed batches is not read again.
+    """The producer state that a log's batches lead to.
 
-    Of the rebuild of these a copy is kept after every so many.
+    A prefix that equals the committed batches is not read again: copies of the state along that prefix are kept.
     """
 
     def __init__(self, committed: list[Batch]) -> None:
@@ -65,7 +65,7 @@ class Rebuilds:
 
 
 class Oracle:
-    """Knows what was committed, from the first high watermark that said so, and every batch that was ever durable."""
+    """Records what was committed, from the first high watermark above it, and every batch that was ever durable."""
 
     def __init__(self) -> None:
         self.committed: list[Batch] = []
@@ -75,24 +75,24 @@ class Oracle:
         self.acknowledged: dict[bytes, int] = {}
 
     def durable(self, name: str, base_offset: int, epoch: int, data: bytes) -> None:
-        """A batch has come to a replica's disk."""
+        """A batch is durable on a replica."""
         known = self._seen.setdefault((base_offset, epoch), data)
         if known != data:
             raise Violation(Invariant.LOG_MATCHING, f"{name} has another batch at {base_offset} of epoch {epoch}")
 
     def commits(self, name: str, high_watermark: int, log: list[Batch], checked: int) -> int:
-        """A replica's high watermark is there; `log` are its durable batches as (base offset, offset after, bytes).
+        """A replica has this high watermark; `log` are its durable batches as (base offset, offset after, bytes).
 
-        `checked` of them were seen to be right before; returns how many are now.
+        `checked` of them were compared before; returns how many are now.
         """
         end = bisect_right(log, high_watermark, lo=checked, key=itemgetter(1))
         known = min(end, len(self.committed))
         if log[checked:known] != self.committed[checked:known]:
-            place = next(place for place in range(checked, known) if log[place] != self.committed[place])
-            ours = log[place]
+            at = next(at for at in range(checked, known) if log[at] != self.committed[at])
+            ours = log[at]
             text = f"{name} has another batch at {ours[0]} to {ours[1]} below {high_watermark}"
             raise Violation(Invariant.COMMITTED_SAME, text)
-        log[checked:known] = self.committed[checked:known]  # the same objects, which are compared in less time
+        log[checked:known] = self.committed[checked:known]  # the same objects, which compare faster
         if end > known:
             self.committed += log[known:end]
             self.end_offset = log[end - 1][1]
@@ -105,7 +105,7 @@ class Oracle:
             raise Violation(Invariant.LEADER_COMPLETE, f"{name} ends at {end} and lacks some of {self.end_offset}")
 
     def in_sync(self, name: str, held: Held) -> None:
-        """A replica is one that may be elected."""
+        """A replica is eligible for election."""
         end = held.log.live.log_end_offset
         if end < self.end_offset or not held.has(self.committed):
             raise Violation(Invariant.IN_SYNC_HOLDS, f"{name} ends at {end} and lacks some of {self.end_offset}")

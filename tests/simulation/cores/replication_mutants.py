@@ -1,4 +1,4 @@
-"""Bugs to plant in replication: each removes one safety step, and is found by the invariant that it breaks."""
+"""Bugs to plant in replication: each removes one safety step, and breaks the invariant named with it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,12 +22,12 @@ class Mutant(NamedTuple):
 
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
-    """Epochs are not looked at: a follower appends behind what its leader never had."""
+    """Epochs are not compared: a follower appends behind records that its leader never had."""
     plant(patch, Reads, "_divergence", lambda *_: None)
 
 
 def stale_isr_counts(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark goes by the ISR with which the epoch began."""
+    """The high watermark is computed with the ISR of the beginning of the epoch."""
     init, committed_end = InSyncReplicas.__init__, InSyncReplicas.committed_end
     first: dict[InSyncReplicas, frozenset[int]] = {}
 
@@ -47,12 +47,12 @@ def stale_isr_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def none_is_joining(patch: pytest.MonkeyPatch) -> None:
-    """What is about to join is not waited for: no bug by itself."""
+    """The high watermark does not wait for a follower that is about to join: no bug by itself."""
     plant(patch, InSyncReplicas, "_is_joining", lambda *_: False)
 
 
 def proposed_do_not_count(patch: pytest.MonkeyPatch) -> None:
-    """While a proposal is under way the high watermark goes by the committed ISR."""
+    """While a proposal is in flight, the high watermark is computed with the committed ISR."""
     propose = inside(InSyncReplicas, "_propose")
 
     def careless(self: InSyncReplicas, *rest: Any) -> Any:
@@ -66,7 +66,7 @@ def proposed_do_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def joins_at_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """A follower joins at the leader's high watermark, wherever the epoch began."""
+    """A follower joins at the leader's high watermark, even below the start of the epoch."""
     init = InSyncReplicas.__init__
 
     def from_zero(self: InSyncReplicas, *rest: Any) -> None:
@@ -77,7 +77,7 @@ def joins_at_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def diverging_fetch_recorded(patch: pytest.MonkeyPatch) -> None:
-    """A follower that has diverged is believed to have what it fetches from (KAFKA-13141)."""
+    """A diverged follower counts as having everything below its fetch offset (KAFKA-13141)."""
     record = Leader.record_fetch
 
     def believing(self: Leader, follower: FollowerFetch, plan: FetchPlan, now_ms: int) -> Any:
@@ -87,29 +87,29 @@ def diverging_fetch_recorded(patch: pytest.MonkeyPatch) -> None:
 
 
 def earlier_registration_joins(patch: pytest.MonkeyPatch) -> None:
-    """A late fetch of a broker that has lost its disk since lets it into the ISR (KIP-903)."""
+    """A late fetch of a broker that has lost its disk since adds it to the ISR (KIP-903)."""
     patch.setattr(InSyncReplicas, "is_stale", lambda *_: False)
     plant(patch, InSyncReplicas, "_is_eligible", lambda self, broker_id, _remote: self._brokers(broker_id).is_active)
     plant(patch, InSyncReplicas, "_epoch_of", lambda self, broker_id: self._brokers(broker_id).epoch)
 
 
 def producers_not_rebuilt(patch: pytest.MonkeyPatch) -> None:
-    """A truncation leaves the rows of producers out that it takes with it."""
+    """A truncation does not rebuild the producers of the removed batches."""
     patch.setattr(following, "cut", lambda part, offset: part.truncate(offset))
 
 
 def fetched_before_durable(patch: pytest.MonkeyPatch) -> None:
-    """A follower fetches on while what it fetched is on its way to the disk."""
+    """A follower continues to fetch before the fetched records are durable."""
     patch.setattr(Node, "may_fetch", lambda _self: True)
 
 
 def committed_below_min_isr(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark moves however few are in sync: the last replica standing (KIP-966)."""
+    """The high watermark advances with any number of in-sync replicas: the last replica standing (KIP-966)."""
     patch.setattr(InSyncReplicas, "is_short", lambda *_: False)
 
 
 def unfetched_counts_as_caught_up(patch: pytest.MonkeyPatch) -> None:
-    """What a follower had in an earlier epoch counts in the next one."""
+    """A follower's log end offset of an earlier epoch counts in the next one."""
     init = RemoteReplica.__init__
 
     def remembered(self: RemoteReplica, *rest: Any, **more: Any) -> None:

@@ -1,4 +1,4 @@
-"""One broker of the simulation of replication: the production's leader, follower and truncation over a memory store."""
+"""One broker of the replication simulation: production leader, follower and truncation over a memory store."""
 
 from collections.abc import Callable
 from functools import partial
@@ -49,7 +49,7 @@ class Node:
         self.image_at_us = 0
         self.slow_us = 0
 
-    # Life
+    # Life cycle
 
     def start(self, *, clean: bool, first: bool = False) -> None:
         self.incarnation += 1
@@ -81,7 +81,7 @@ class Node:
         self.medium.in_use = False
 
     def lose(self, batches: int) -> None:
-        """The disk forgets its newest batches, and stands as it did before them."""
+        """The disk loses its newest batches, and has the state before them."""
         kept = self.reader.read()[:-batches]
         self.medium.log(KEY).truncate(kept[-1][1] if kept else 0, self.world.oracle.rebuilds.rows(kept))
         self.disk_was_cut()
@@ -163,11 +163,11 @@ class Node:
             self.commit()
 
     def moved(self) -> None:
-        """The high watermark may have moved."""
+        """Called when the high watermark may have changed."""
         high_watermark = self.state.high_watermark
-        if high_watermark != self.told:
+        if high_watermark != self.reported:
             self.checked = self.world.oracle.commits(self.name, high_watermark, self.durable, self.checked)
-            self.told = high_watermark
+            self.reported = high_watermark
         if not self.waiting:
             return
         done = [each for each in self.waiting if each[0] <= high_watermark]
@@ -182,7 +182,7 @@ class Node:
 
     def look_at_disk(self) -> None:
         self.durable = self.reader.read()
-        self.checked, self.told = 0, -1
+        self.checked, self.reported = 0, -1
 
     def check_producers(self) -> None:
         rows = self.world.oracle.rebuilds.rows(self.durable)
@@ -219,7 +219,7 @@ class Node:
             reply(ErrorCode.NONE)
 
     def is_gap(self, data: bytes) -> bool:
-        """Whether the producer is further than this log knows; a late message of it may be far behind."""
+        """True if the producer's sequence is ahead of this log; a late message of it may be far behind."""
         header = next(iter_headers(memoryview(data)))
         entry = self.state.producers.get(header.producer_id)
         return entry is not None and header.base_sequence > entry.last_sequence + 1
@@ -295,7 +295,7 @@ class Node:
     # Following
 
     def fetch(self) -> None:
-        """Fetch on, one request at a time, when all that was fetched is durable."""
+        """Continues to fetch, one request at a time, once everything fetched is durable."""
         role = self.role
         self.later(self.world.chance.randint(2_000, 15_000), self.fetch)
         if self.rewriting or not isinstance(role, Follower) or role.leader_id < 0 or self.fetching > self.world.now_us:

@@ -1,10 +1,11 @@
-"""Three replicas of a partition on a heap of events: the production leader, follower and truncation over memory stores.
+"""Three replicas of a partition on a heap of events: production leader, follower and truncation over memory stores.
 
-A scripted controller hands out leader epochs and ISRs by Kafka's rules (fencing, ELR, AlterPartition with its checks).
-Everything takes time: messages, syncs, truncations, the way of an image to a broker. A crash loses what was not synced;
-a lossy one a part of what was, too, of at most min.insync.replicas - 1 replicas at a time, as the controller learns.
+A scripted controller assigns leader epochs and ISRs by Kafka's rules (fencing, ELR, AlterPartition with its checks).
+Everything takes time: messages, syncs, truncations, the delivery of an image to a broker. A crash loses what was not
+synced; a lossy one also a part of what was, on at most min.insync.replicas - 1 replicas at a time, as seen by the
+controller.
 
-    python tests/simulation/cores/replication_world.py SEED     # prints the digest, and the violation if any
+    python tests/simulation/cores/replication_world.py SEED       # prints the digest, and the violation if any
 """
 
 import hashlib
@@ -62,7 +63,7 @@ class World(EventQueue):
         return self.now_us // 1000
 
     def send(self, source: int, target: int, call: Callable[[], None]) -> None:
-        """Deliver a message, unless the link is cut when it leaves or arrives. 0 is the controller, -1 the clients."""
+        """Delivers a message, unless the link is cut when it leaves or arrives. 0 is the controller, -1 the clients."""
         delay_us = self.chance.randint(200, 4_000)
         if self.late_us and self.chance.random() < 0.1:
             delay_us += self.chance.randint(0, self.late_us)
@@ -75,7 +76,7 @@ class World(EventQueue):
             call()
 
     def publish(self, image: Image) -> None:
-        """Tell every broker, each in order, and late: the newest of what it gets at a time is what it knows."""
+        """Sends the image to every broker, late and in order; a broker uses the newest image that it has received."""
         for node in self.nodes.values():
             self._publish(node, image)
 
@@ -91,7 +92,7 @@ class World(EventQueue):
 
     def look(self) -> None:
         self.controller.look()
-        for node in self.nodes.values():  # an image that was lost comes again
+        for node in self.nodes.values():  # a lost image is sent again
             if node.alive and not self.is_cut(node.id) and node.image is not self.controller.now:
                 self._publish(node, self.controller.now)
         self.after(50_000, self.look)
@@ -158,9 +159,9 @@ class World(EventQueue):
                 self._digest_trace()
 
     def _check_in_sync(self) -> None:
-        """Who may be elected has it all. Of a disk that has lost something the controller learns when it registers.
+        """Every eligible replica has all committed records. The controller learns of a lossy disk at its registration.
 
-        Looked at when another may be elected, more is committed, a disk was cut, or a process has started or ended.
+        Checked when eligibility, committed records, a disk or a process has changed.
         """
         now = self.controller.now
         for broker_id in (*now.isr, *now.elr):
@@ -179,7 +180,7 @@ class World(EventQueue):
         return self._digest.hexdigest()[:16]
 
     def finish(self) -> None:
-        """Heal everything, let it come to rest, and look at what is left."""
+        """Heals everything, waits until nothing changes, and checks what is left."""
         self.run(self.calm_ms)
         self.cut_links.clear()
         self.late_us = 0
@@ -209,7 +210,7 @@ class World(EventQueue):
 
 @dataclass
 class Result:
-    """What came of one run."""
+    """The outcome of one run."""
 
     seed: int
     violation: Violation | None
@@ -233,5 +234,5 @@ def simulate(seed: int, faults: tuple[str, ...] | None = None, seconds: int = 6)
 
 
 if __name__ == "__main__":
-    told = simulate(int(sys.argv[1]))
-    print(told.explain() if told.violation else told.digest)
+    result = simulate(int(sys.argv[1]))
+    print(result.explain() if result.violation else result.digest)

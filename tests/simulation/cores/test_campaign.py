@@ -1,4 +1,4 @@
-"""The command that runs many simulations of the cores: what it says, and how it ends."""
+"""The command that runs many simulations of the cores: its output and its end."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""Voters that are added and removed under every mix of faults, and the bugs that a change must not have.
+"""Voters that are added and removed under every mix of faults, and planted bugs of such changes.
 
 `make torture` runs more seeds; `ODRADEK_SEEDS=5000-6000` others.
 """

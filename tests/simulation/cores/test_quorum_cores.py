@@ -1,4 +1,4 @@
-"""The quorum's machine under every mix of faults, with three and five voters, and the bugs that it must not have.
+"""The quorum's state machine under every mix of faults, with three and five voters, and planted bugs.
 
 `make torture` runs more seeds; `ODRADEK_SEEDS=1000` the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000` others.
 """
@@ -19,7 +19,7 @@ from tests.long_form import rounds, seeds
 SHORT = 8
 MANY = 2000
 MUTANT_SEEDS = 40
-"""The rarest of the planted bugs shows within twenty."""
+"""Every planted bug shows within twenty seeds."""
 
 simulated = cache(simulate)
 
@@ -64,8 +64,8 @@ def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name: str, monke
 def leader_with_a_slow_disk() -> World:
     """Raft's figure 8: node 0 of five wrote in epoch 2 what only node 1 has; node 4 wrote in epoch 3 what no other has.
 
-    Node 0 leads again, and a majority gets the record of epoch 2, while the leader's own first record is on its way to
-    a slow disk.
+    Node 0 leads again, and a majority gets the record of epoch 2, while the leader's own first record is being written
+    to a slow disk.
     """
     world = World(8, 5, Faults())
     logs: list[list[Entry]] = [[(1, 0), (2, 7)], [(1, 0), (2, 7)], [(1, 0)], [(1, 0)], [(1, 0), (3, 0)]]
@@ -74,7 +74,7 @@ def leader_with_a_slow_disk() -> World:
         node.disk = Disk(ElectionState(3), records)
     leader = world.nodes[0]
     leader.start()
-    leader.core.on_time(leader.now_ms + 10 * SECOND)  # so that it is the first to stand
+    leader.core.on_time(leader.now_ms + 10 * SECOND)  # so that it is the first candidate
     for node in world.nodes[1:4]:
         node.start()
     while leader.core.state is not State.LEADER:
@@ -87,7 +87,7 @@ def leader_with_a_slow_disk() -> World:
 
 
 def bring_back_the_fifth(world: World) -> None:
-    """The leader and the other node that has had the record all the time are gone for a while; node 4 leads."""
+    """The leader and the other node with the record are stopped for a while; node 4 leads."""
     for node in world.nodes[:2]:
         world.end(node, 30 * SECOND)
     world.nodes[4].start()

@@ -1,4 +1,4 @@
-"""Courses of events in a quorum that went wrong in other systems, step by step, on the production's machine."""
+"""Sequences of events in a quorum that went wrong in other systems, step by step, on the production state machine."""
 
 import pytest
 from quorum_faults import SECOND, Faults
@@ -11,7 +11,7 @@ from odradek.coordinator.quorum.values import State
 
 
 def leader_of(world: World) -> Node:
-    """The node that leads, once one does and has committed its first record."""
+    """The leader, once there is one that has committed its first record."""
     while True:
         world.run(SECOND // 10)
         for node in world.nodes:
@@ -20,10 +20,10 @@ def leader_of(world: World) -> Node:
 
 
 def restart_of_a_leader() -> tuple[World, Node]:
-    """A leader's process dies, and starts again before any other node misses it (KAFKA-10527).
+    """A leader's process dies, and restarts before any other node notices (KAFKA-10527).
 
-    What it had proposed last was on no disk. If it led on in its epoch, other records would get the offsets and the
-    epoch of those. Raises Violation.
+    The last records that it appended were not on any disk. If it continued to lead in its epoch, other records would
+    get their offsets and epoch. Raises Violation.
     """
     world = World(1, 3, Faults(keeps_unsynced=0.0))
     leader = leader_of(world)

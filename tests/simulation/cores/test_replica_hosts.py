@@ -23,7 +23,7 @@ SHORT, MANY = 3, 200
 
 
 async def write(hosts: Hosts, producer_id: int, acknowledged: list[bytes]) -> None:
-    """Number after number; each is sent until it is acknowledged."""
+    """Produces numbers in sequence; each is sent until it is acknowledged."""
     sequence = 0
     while True:
         value = f"{producer_id}/{sequence}".encode()
@@ -41,7 +41,7 @@ async def write(hosts: Hosts, producer_id: int, acknowledged: list[bytes]) -> No
 
 
 async def hurt(hosts: Hosts, done: Counter[str]) -> None:
-    """Crash hosts and cut links, one after the other and at once."""
+    """Crashes hosts and cuts links, one after the other and at once."""
     while trio.current_time() < CALM_S:
         await trio.sleep(hosts.chance.uniform(0.1, 0.7))
         host = hosts.hosts[hosts.chance.choice(IDS)]
@@ -70,7 +70,7 @@ async def look(hosts: Hosts) -> None:
 
 
 def stored(host: Host) -> list[bytes]:
-    """The batches on its disk."""
+    """The batches on the host's disk."""
     log = host.hosts.world.disk(host.name).logs[PartitionKey(TOPIC, TOPIC_ID, 0)].live
     found, at, end = [], 0, log.snapshot().log_end_offset
     while at < end:

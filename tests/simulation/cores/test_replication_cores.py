@@ -1,4 +1,4 @@
-"""The leader, the follower and truncation under every mix of faults, and the bugs that they must not have.
+"""The leader, the follower and truncation under every mix of faults, and planted bugs.
 
 `make torture` runs more seeds; `ODRADEK_SEEDS=1000` the seeds 0 to 999, `ODRADEK_SEEDS=5000-6000` others.
 """
@@ -18,7 +18,7 @@ from tests.long_form import seeds
 SHORT = 8
 MANY = 1000
 MUTANT_SEEDS = 60
-"""The rarest of the planted bugs shows within this many."""
+"""Every planted bug shows within this many seeds."""
 
 simulated = cache(simulate)
 
@@ -53,7 +53,7 @@ def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name: str, monke
 
 
 def late_fetch_of_a_lost_disk() -> None:
-    """Node 3 has fetched all there is, loses its disk, and registers anew; then its last fetch comes to the leader.
+    """Node 3 has fetched everything, loses its disk, and registers again; then its last fetch reaches the leader.
 
     Raises Violation.
     """

@@ -1,6 +1,6 @@
-"""Courses of events that lost records in other systems, step by step, on the production's leader and followers.
+"""Sequences of events that lost records in other systems, step by step, on the production leader and followers.
 
-Each is told twice: as it is, and with the safety step taken away that it is about.
+Each is run twice: unchanged, and without the safety step that prevents the loss.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ BETWEEN_NODES = {(a, b) for a in (1, 2, 3) for b in (1, 2, 3) if a != b}
 
 
 def quiet_world() -> World:
-    """Three replicas that have taken some records from producers, which write no more. Node 1 leads."""
+    """Three replicas that have some records of producers, which write no more. Node 1 leads."""
     world = World(1, ())
     world.run(300)
     for producer in world.producers:
@@ -39,7 +39,7 @@ def quiet_world() -> World:
 
 
 def write(node: Node, name: bytes, count: int, acks: int = 1) -> list[ErrorCode]:
-    """Give the node batches of one record; returns the answers, as they come."""
+    """Produces batches of one record to the node; returns the answers as they come."""
     answers: list[ErrorCode] = []
     for number in range(count):
         data = build_batch([SimpleRecord(b"k", b"%s %d" % (name, number), node.world.now_ms)])
@@ -48,7 +48,7 @@ def write(node: Node, name: bytes, count: int, acks: int = 1) -> list[ErrorCode]
 
 
 def elect(world: World, leader: int) -> None:
-    """Let another in-sync replica lead, as a preferred election does, and wait until all replicas know."""
+    """Elects another in-sync replica, as a preferred election does, and waits until all replicas have the metadata."""
     now = world.controller.now
     assert leader in now.isr
     world.controller.now = replace(
@@ -71,7 +71,7 @@ def names(node: Node) -> list[bytes]:
 
 
 def at_rest(world: World) -> None:
-    """Run until all replicas are in sync, and compare their disks. Raises Violation."""
+    """Runs until all replicas are in sync, and compares their disks. Raises Violation."""
     world.run(world.now_ms + 2000)
     assert set(world.controller.now.isr) == {1, 2, 3}
     for node in world.nodes.values():
@@ -86,10 +86,9 @@ def at_rest(world: World) -> None:
 def two_quick_elections() -> World:
     """Node 1 leads, then node 2, then node 1 again; each has written, and none has fetched from another.
 
-    What node 2 wrote alone stands where node 1 has records of the epoch before: as the epoch of its last record is one
-    that node 1 does not know, that node's answer has to tell where the epoch below it ends. Before the elections
-    records are committed of which node 2 has not heard it, so that its own high watermark is no place to cut at.
-    Raises Violation.
+    Where node 1 has records of the epoch before, node 2 has its own. Node 1 does not have the epoch of node 2's last
+    record, so its answer must contain where the epoch below it ends. Before the elections records are committed that
+    node 2's high watermark does not include yet, so that this is no offset to truncate to. Raises Violation.
     """
     world = quiet_world()
     first, second = world.nodes[1], world.nodes[2]
@@ -122,7 +121,7 @@ def test_a_follower_finds_where_it_has_diverged_after_two_elections_without_a_fe
 
 
 def end_where_the_next_epoch_begins(patch: pytest.MonkeyPatch) -> None:
-    """A leader answers for an epoch that it does not know where the next one begins, as before KIP-279."""
+    """For an epoch that it does not have, a leader answers where the next one begins, as before KIP-279."""
     end_of = inside(EpochHistory, "end_of")
 
     def end_of_any(self: EpochHistory, epoch: int, log_end_offset: int) -> EpochEnd:
@@ -140,7 +139,7 @@ def test_without_the_epoch_below_an_in_sync_replica_has_other_records(monkeypatc
 
 
 def cut_at_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """A follower cuts at its own high watermark, as before KIP-101."""
+    """A follower truncates to its own high watermark, as before KIP-101."""
     plant(patch, Follower, "truncation", lambda self, _: TruncationPoint(self.state.high_watermark, is_final=True))
 
 
@@ -158,7 +157,7 @@ def last_replica_standing() -> World:
     """The ISR shrinks to node 1 alone, whose disk then loses its newest batches. Raises Violation.
 
     Node 3 has left first, and lacks what nodes 1 and 2 have acknowledged since. Node 2 has left when too few were in
-    sync to acknowledge anything, so it is eligible. Node 1 is back first, and is not trusted; nor is node 3.
+    sync to acknowledge anything, so it is eligible. Node 1 is back first and is not eligible; nor is node 3.
     """
     world = quiet_world()
     first, second, third = world.nodes[1], world.nodes[2], world.nodes[3]

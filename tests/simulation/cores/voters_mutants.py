@@ -1,4 +1,4 @@
-"""Bugs to plant in changes of voters: each removes one safety step, and is found by the invariant that it breaks."""
+"""Bugs to plant in changes of voters: each removes one safety step, and breaks the invariant named with it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ from odradek.coordinator.quorum.quorum import Quorum
 LOSING = Faults(
     sync_us=(100, 20_000), kinds=("wipe", "cut_off", "split", "crash"), every_us=SECOND // 2, keeps_unsynced=0.0
 )
-"""Disks that are lost, and leaders that are cut off in the middle of a change."""
+"""Disks that are lost, and leaders that are cut off during a change."""
 
 
 def used_from_commit_on(patch: pytest.MonkeyPatch) -> None:
-    """A set of voters is in force once it is committed."""
+    """A voter set is in force only once it is committed."""
     take_voters = inside(Quorum, "_take_voters")
 
     def late(self: Any, now_ms: int) -> None:
@@ -43,7 +43,7 @@ def second_change_before_the_first_is_committed(patch: pytest.MonkeyPatch) -> No
 
 
 def removed_leader_counts(patch: pytest.MonkeyPatch) -> None:
-    """A leader that is no voter any more counts what it has itself."""
+    """A leader that is no longer a voter counts its own log."""
     set_voters = Leadership.set_voters
 
     def counting(self: Any, *args: Any) -> None:

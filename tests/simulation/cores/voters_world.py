@@ -1,8 +1,8 @@
-"""A quorum whose voters change (KIP-853): replicas are added and removed under every mix of faults, leaders too.
+"""A quorum whose voters change (KIP-853): replicas, also leaders, are added and removed under every mix of faults.
 
-The log names the voters from its first record on. All other nodes know only where to ask, as with
-`controller.quorum.bootstrap.servers`. Disks of voters are lost as well, as long as the others can go on: the replica on
-the new disk has another directory, votes for no one in the place of the old, and is added in its place.
+The first record of the log has the voters. All other nodes only have bootstrap servers, as with
+`controller.quorum.bootstrap.servers`. Disks of voters are lost as well, as long as the other voters have a majority:
+the replica on the new disk has another directory, does not vote as the old one, and is added in its place.
 
     python tests/simulation/cores/voters_world.py SEED [VOTERS]
 """
@@ -25,13 +25,13 @@ from odradek.coordinator.quorum.values import Answer, ElectionState, ReplicaKey,
 from odradek.coordinator.quorum.voters import Voter, VotersAt, VoterSet
 
 SPARE: Final = 3
-"""How many nodes begin as observers."""
+"""The number of nodes that begin as observers."""
 PORT: Final = -2
-"""The place of node n in the settings is PORT - n."""
+"""Node n is PORT - n in the bootstrap servers."""
 
 
 class ChangingOracle(Oracle):
-    """Committed is what the majority of the set has that is in force at the leader; `sets` are the committed ones."""
+    """A record is committed if a majority of the leader's voter set has it; `sets` are the committed voter sets."""
 
     def __init__(self, first: Entry) -> None:
         super().__init__(0)
@@ -40,7 +40,7 @@ class ChangingOracle(Oracle):
         self._ends[0] = 1
         self.sets = [VotersAt(0, first[1])]
         self.lost: dict[ReplicaKey, list[Entry]] = {}
-        """What replicas had on disks that were lost. They may have acknowledged it; they never vote again."""
+        """The records on lost disks of replicas, which may have acknowledged them; these replicas never vote again."""
 
     def held(self, node: Node, offset: int, holders: list[Node]) -> None:
         named = node.log.voters
@@ -55,7 +55,7 @@ class ChangingOracle(Oracle):
             self.sets.append(VotersAt(offset, value))
 
     def changed(self, node: Node, voters: VoterSet) -> None:
-        """`node` writes this set. It is compared with the one that the node knows to be committed."""
+        """`node` writes this voter set. It is compared with the last one that is committed for the node."""
         before = next(each.voters for each in reversed(self.sets) if each.offset < node.core.high_watermark)
         differing = _keys(before) ^ _keys(voters)
         if len(differing) > 1:
@@ -67,7 +67,7 @@ def _keys(voters: VoterSet) -> set[ReplicaKey]:
 
 
 class ChangingNode(Node):
-    """A node that may become a voter, and be one no more."""
+    """A node that may become a voter, and later cease to be one."""
 
     world: "ChangingWorld"
     generation = 0
@@ -84,7 +84,7 @@ class ChangingNode(Node):
         super().start()
 
     def _send(self, send: Send) -> None:
-        """A place in the settings is a node; its answer is taken for that of the place."""
+        """Sends to a bootstrap server, which is a node; its answer counts as that server's."""
         if send.to < 0:
             self.asked_at[send.number] = send.to
             send = Send(PORT - send.to, send.number, send.request)
@@ -94,14 +94,14 @@ class ChangingNode(Node):
         super().take(self.asked_at.pop(number, source), number, answer, records)
 
     def wipe(self) -> None:
-        """Lose the disk."""
+        """Loses the disk."""
         self.crash()
         self.world.oracle.lost[self.key] = self.disk.records
         self.disk = Disk()
         self.generation += 1
 
     def change(self, decide: Callable[[], Change]) -> None:
-        """Let the leader change the voters, as the driver does it."""
+        """The leader changes the voters, as the driver does it."""
         change = decide()
         self.world.tally[f"change_{change.error.name}"] += 1
         if change.voters is not None and self.log.entries[-1][0] == self.core.epoch:
@@ -111,7 +111,7 @@ class ChangingNode(Node):
 
 
 class ChangingWorld(World):
-    """The first `voters` nodes are voters in the beginning."""
+    """The first `voters` nodes are voters at the beginning."""
 
     changing = True
     oracle: ChangingOracle
