@@ -1,4 +1,4 @@
-"""How far a Spark job has come, for the progress line: the share of its tasks that are done."""
+"""The progress of a Spark job, for the progress line: the share of completed tasks."""
 
 import threading
 import uuid
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.3
 OpenMeter = Callable[[int], AbstractContextManager[Meter]]
-"""Opens a progress line, given how many offsets there are in all."""
+"""Opens a progress line, given the total number of offsets."""
 
 
 @contextmanager
 def advancing(spark: "SparkSession", meter: Meter, records: int, size_bytes: int = 0) -> Generator[None]:
-    """While the block runs Spark jobs over `records` of `size_bytes`, advance the meter as their tasks end.
+    """Advance the meter as tasks end, while the block runs Spark jobs over `records` of `size_bytes`.
 
     Each task of a batch reads a range of offsets of about the same length, so their share is the share of the records.
-    At the end of the block the meter has advanced by all of them; after an error by what was done.
+    At the end of the block the meter has advanced by all records; after an error by the completed part.
     """
     watch = _Watch(spark, meter, records, size_bytes)
     from pyspark import InheritableThread
 
-    thread = InheritableThread(watch.run)  # closes the connection to the JVM that its thread gets
+    thread = InheritableThread(watch.run)  # closes the thread's connection to the JVM
     thread.daemon = True
     thread.start()
     try:
@@ -48,12 +48,12 @@ class _Watch:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Advance the meter until the end."""
+        """Advance the meter until `finish`."""
         while not self.ended.wait(POLL_S):
             self._show(self._done_share())
 
     def finish(self) -> None:
-        """All is done."""
+        """Advance by the rest, after success."""
         self.ended.set()
         self._show(1.0)
 

@@ -1,4 +1,4 @@
-"""What a job says at its end: a line a partition, what was skipped and why, and whether all was done."""
+"""The report of a job: a line per partition, skipped offsets by reason, and whether it is complete."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,9 +10,8 @@ from odradek.gateway.cli.output import table
 
 @dataclass(slots=True)
 class PartitionReport:
-    """One partition's part of a job. Offsets are half-open: from `from_offset` up to but not with `to_offset`.
-
-    `read` and `written` count records. `skipped` counts offsets without a written record, by the reason why, such as
+    """One partition's part of a job. Offsets are half-open: from `from_offset` up to, but excluding, `to_offset`.
+    `read` and `written` count records. `skipped` counts offsets without a written record, by reason, such as
     "transaction marker" or "dead letter".
     """
 
@@ -27,9 +26,8 @@ class PartitionReport:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a job. `complete` is False where something that was asked for was not done; `notes` say what.
-
-    `details` are further facts of one kind of job, for the JSON form.
+    """The result of a job. `complete` is False if the job could not do everything; `notes` describe what is missing.
+    `details` are further facts of one kind of job, for JSON.
     """
 
     job: str
@@ -40,26 +38,26 @@ class Report:
 
     @property
     def read(self) -> int:
-        """Records read from all partitions."""
+        """The number of records read from all partitions."""
         return sum(one.read for one in self.partitions)
 
     @property
     def written(self) -> int:
-        """Records written of all partitions."""
+        """The number of records written of all partitions."""
         return sum(one.written for one in self.partitions)
 
     @property
     def skipped(self) -> Counter[str]:
-        """Offsets without a written record, by reason, of all partitions."""
+        """The number of offsets without a written record of all partitions, by reason."""
         return sum((one.skipped for one in self.partitions), Counter[str]())
 
     def incomplete(self, note: str) -> None:
-        """Say what was not done; the command ends with exit code 1."""
+        """Mark the report as incomplete, with a note; the command exits with code 1."""
         self.complete = False
         self.notes.append(note)
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain values: the document that `--json` prints."""
+        """Return the report as plain values: the document that `--json` prints."""
         return {
             "job": self.job,
             "complete": self.complete,
@@ -72,7 +70,7 @@ class Report:
         }
 
     def print_table(self) -> None:
-        """Print it for people, on stdout."""
+        """Print it as text on stdout."""
         rows = [
             [one.topic, one.partition, one.from_offset, one.to_offset, one.read, one.written, _reasons(one.skipped)]
             for one in self.partitions

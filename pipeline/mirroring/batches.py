@@ -1,4 +1,4 @@
-"""What a mirror must know of the batches that it copies: where they begin and end, what they hold; never records."""
+"""The extents and counts of the batches that a mirror copies, without decoding records."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,9 +18,8 @@ RETENTION: Final = "deleted at the source"
 
 @dataclass(slots=True)
 class Chunk:
-    """Whole batches of one partition, from `first_offset` to before `end_offset`.
-
-    `skipped` counts the offsets of the range without a record, by reason; `records` the others.
+    """Whole batches of one partition, from `first_offset` up to, but excluding, `end_offset`. `skipped` counts the
+    offsets of the range without a record, by reason; `records` the others.
     """
 
     first_offset: int
@@ -31,9 +30,8 @@ class Chunk:
 
 
 def chunk_of(records: memoryview, next_offset: int) -> Chunk:
-    """The whole batches of a fetch from `next_offset`; a last one that is cut off, and those below, are left out.
-
-    Raises PipelineError where a batch holds `next_offset` and begins before it: it cannot be divided.
+    """Return the whole batches of a fetch from `next_offset` on, without earlier ones and an incomplete last one.
+    Raises PipelineError if `next_offset` is inside a batch, which cannot be divided.
     """
     chunk = Chunk(next_offset, next_offset, records[:0])
     begin = end = 0
@@ -66,9 +64,8 @@ def _count(chunk: Chunk, header: BatchHeader) -> None:
 
 
 def rest_of(chunk: Chunk, offset: int) -> Chunk | None:
-    """What is left of a chunk of which the target has everything below `offset`; None when that is all.
-
-    Raises PipelineError where the target's log ends within one of the batches, or beyond them.
+    """Return the rest of a chunk of which the target has everything below `offset`; None if it has all. Raises
+    PipelineError if the target's log ends inside one of the batches, or after them.
     """
     if offset == chunk.end_offset:
         return None
@@ -88,13 +85,13 @@ def _diverged(offset: int) -> PipelineError:
 
 
 def filler(last_offset: int) -> bytes:
-    """A batch without records that ends at `last_offset`, as compaction leaves them: it moves a log's end."""
+    """Return a batch without records that ends at `last_offset`, as after compaction: it moves a log's end."""
     full = build_batch([SimpleRecord(None, None, 0)], base_offset=last_offset)
     return without_records(peek_header(full))
 
 
 def batch_with(records: memoryview, offset: int) -> bytes | None:
-    """The batch that holds `offset`, its leader epoch zero; None when none does."""
+    """Return the batch with `offset`, with leader epoch 0; None if there is none."""
     for header in iter_headers(records, allow_partial_tail=True):
         if header.base_offset <= offset <= header.last_offset:
             data = bytes(records[header.position : header.end_position])
@@ -103,12 +100,14 @@ def batch_with(records: memoryview, offset: int) -> bytes | None:
 
 
 def extent(batch: bytes) -> tuple[int, ...]:
-    """What compaction leaves of a batch's header: its last offset, and its producer with the last sequence."""
+    """Return the part of a batch's header that compaction keeps: its last offset, and its producer with the last
+    sequence.
+    """
     header = peek_header(batch)
     return header.last_offset, header.producer_id, header.producer_epoch, header.last_sequence
 
 
 def total(chunks: Iterable[Chunk]) -> tuple[int, int]:
-    """Records and bytes."""
+    """Return the numbers of records and bytes."""
     listed = list(chunks)
     return sum(one.records for one in listed), sum(len(one.data) for one in listed)

@@ -1,7 +1,7 @@
-"""Copying consumer groups' committed offsets, as they are or translated by the offset map, with their metadata.
+"""Copies consumer groups' committed offsets, unchanged or translated by the offset map, with their metadata.
 
-An offset is never moved back, and never beyond what was copied: a group finds at the target what it has not read yet,
-or reads some records again. Groups with members at the target are left alone, since they commit their own.
+An offset is never moved back, and never beyond the copied records: at the target a group continues at its next record,
+or reads some records again. Groups with members at the target are skipped, since they commit their own offsets.
 """
 
 import re
@@ -15,16 +15,16 @@ from odradek.pipeline.wire_groups import WITHOUT_MEMBERS, WireGroups
 from odradek.wire.errors import ErrorCode
 
 Translate = Callable[[TopicPartition, int], int | None]
-"""The target's offset for a committed offset of the source, None where there is none."""
+"""Returns the target's offset for a committed offset of the source, None if there is none."""
 
 OWN: Final = "odradek-mirror"
-"""How the names of mirrors' own groups begin."""
+"""The prefix of the names of mirrors' own groups."""
 _HAS_MEMBERS: Final = "it has members at the target"
 _OF_MEMBERS: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
 class Groups:
-    """The groups whose names the whole of `pattern` matches. Raises PipelineError for one that is no expression."""
+    """The groups whose full names match `pattern`. Raises PipelineError for an invalid regular expression."""
 
     def __init__(self, source: WireGroups, target: WireGroups, pattern: str) -> None:
         try:
@@ -33,12 +33,12 @@ class Groups:
             raise PipelineError(f"--groups {pattern!r} is no regular expression: {error}") from error
         self._source, self._target = source, target
         self.moved: dict[str, Offsets] = {}
-        """What was committed at the target, by group."""
+        """The offsets committed at the target, by group."""
         self.left_alone: dict[str, str] = {}
-        """Groups that were not copied, and why."""
+        """Groups that were not copied, with the reason."""
 
     def copy(self, translate: Translate) -> None:
-        """Copy the offsets that the groups have committed by now. Raises PipelineError."""
+        """Copy the groups' current committed offsets. Raises PipelineError."""
         self.left_alone.clear()
         there = self._target.states()
         for name in sorted(self._source.states()):
@@ -68,7 +68,7 @@ class Groups:
 
 
 def as_json(moved: Mapping[str, Offsets]) -> dict[str, list[dict[str, Any]]]:
-    """What was committed, as plain values."""
+    """Return the committed offsets as plain values."""
     return {
         group: [
             {"topic": place.topic, "partition": place.partition, "offset": offset}

@@ -1,4 +1,4 @@
-"""The job: passes that plan, copy, and commit groups' offsets, once or until the job is stopped."""
+"""The mirror job: passes that plan, copy, and commit groups' offsets, once or until the job is stopped."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -46,9 +46,9 @@ def mirror(
     `groups` no offsets are. To an Odradek the batches are copied unchanged, with the same offsets; to another Kafka
     single records, with an offset map (docs/pipeline.md). The next run continues one that was killed.
 
-    Copies what is there now, or, if `continuous`, until `stopping()`. `append` copies to the end of topics that have
-    other records. `shown` prints notes and progress on stderr. A topic that is deleted meanwhile makes the report
-    incomplete. Raises PipelineError if the job cannot continue; what was copied before stays.
+    Copies everything available, or, if `continuous`, runs until `stopping()`. `append` allows copying to the end of
+    topics with other records. `shown` prints notes and progress on stderr. A topic that is deleted during the job makes
+    the report incomplete. Raises PipelineError if the job cannot continue; records copied before are kept.
     """
     with (
         WireClient(source) as reader,
@@ -92,7 +92,7 @@ class _Mirror:
         self.group_copies: Groups | None = None
 
     def run(self, pattern: str, *, continuous: bool) -> None:
-        """Make one copy pass after another until everything is copied, or the job must stop."""
+        """Run passes until everything is copied, or the job has to stop."""
         retries = Retries(None if continuous else RETRY_LIMIT_S, self._stopping)
         while not self._stopping():
             before = self._lag()
@@ -131,7 +131,7 @@ class _Mirror:
         self._publish({place: part.report.to_offset for place, part in self._planner.verbatim.items()}, own)
 
     def _sync_settings(self, wanted: Mapping[str, int]) -> None:
-        """Now and then, unless the topics are shared with others."""
+        """Copy topics' settings at intervals, unless the topics are shared with other producers."""
         now_s = time.monotonic()
         if self._append or now_s < self._next_sync_s:
             return
@@ -142,7 +142,7 @@ class _Mirror:
                 self._note(line)
 
     def _still_there(self, topics: dict[str, int]) -> dict[str, int]:
-        """Those of the topics that are the ones that they were, or new; the others are copied no longer."""
+        """Return the topics that are new or have the same id as before; stop copying the others."""
         ids = self._reader.topics(topics)
         for topic in self._ids.keys() - ids.keys() - self._gone.keys():
             self._forget(topic, "it was deleted at the source")
@@ -152,7 +152,7 @@ class _Mirror:
         return {name: count for name, count in topics.items() if name in ids and name not in self._gone}
 
     def _publish(self, ends: Offsets, known: Offsets) -> None:
-        """Say how far the verbatim copies are, as a group's committed offsets."""
+        """Commit the progress of verbatim copies, as a group's offsets."""
         news = {place: end for place, end in ends.items() if known.get(place) != end}
         self._own.commit(progress_group(self._cluster_id), news)
         self._published = known | news
@@ -223,7 +223,7 @@ class _Mirror:
             note(line)
 
     def report(self) -> Report:
-        """What was copied, with what was left."""
+        """Return the report on what was copied and what was not."""
         report = Report("mirror", [part.report for part in (*self._finished, *self._parts())])
         for topic, why in self._gone.items():
             report.incomplete(f"topic {topic!r} was not copied to its end: {why}")

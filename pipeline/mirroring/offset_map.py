@@ -1,13 +1,13 @@
-"""Which offset of the source became which offset of the target, where the two differ: kept in a topic at the target.
+"""The map from offsets of the source to offsets of the target, if they differ, stored in a topic at the target.
 
 The topic `odradek-mirror-offsets` is compacted and has one partition. Each transaction that copies records writes, for
 each partition that it touches, one record into it, so that records and progress are committed together:
 
     key    {"source": cluster id, "topic": …, "partition": …, "from": first offset of the source}
-    value  {"next": offset to go on from, "begins": whether it is the first, "runs": [[source, target, count], …]}
+    value {"next": offset to continue from, "begins": whether it is the first, "runs": [[source, target, count], …]}
 
-In a run offsets follow each other on both sides. Between runs the source has gaps (markers, aborted records,
-compaction). Only the newest entries of a partition are kept; older ones get tombstones.
+In a run offsets are consecutive on both sides. Between runs the source has gaps (markers, aborted records, compaction).
+Only the newest entries of a partition are kept; older ones get tombstones.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -27,9 +27,9 @@ from odradek.pipeline.errors import PipelineError
 MAP_TOPIC: Final = "odradek-mirror-offsets"
 _SETTINGS: Final = {"cleanup.policy": "compact", "min.insync.replicas": "1"}
 MAX_ENTRIES: Final = 5000
-"""So many transactions of a partition are remembered; offsets below the oldest are not translated."""
+"""The number of transactions per partition that are kept; offsets below the oldest are not translated."""
 MAX_RUNS: Final = 200
-"""So many runs has one entry; of more, some are left out, and offsets in them are translated to the run before."""
+"""The maximal number of runs of an entry; others are omitted, and offsets in them are translated to the run before."""
 
 
 class Run(NamedTuple):
@@ -42,16 +42,16 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """What one transaction copied of a partition."""
+    """The part of one transaction that concerns a partition."""
 
     source_from: int
     source_next: int
     runs: list[Run] = field(default_factory=list[Run])
     begins: bool = False
-    """Whether nothing was copied before."""
+    """True if nothing was copied before."""
 
     def add(self, source: int, target: int) -> None:
-        """A record has been copied. Records come in the order of their offsets."""
+        """Add a copied record. Records have to be added in order of their offsets."""
         last = self.runs[-1] if self.runs else None
         if last is not None and (last.source + last.length, last.target + last.length) == (source, target):
             self.runs[-1] = last._replace(length=last.length + 1)
@@ -59,26 +59,25 @@ class Entry:
             self.runs.append(Run(source, target, 1))
 
     def value(self) -> bytes:
-        """The record's value."""
+        """Return the value of the entry's record."""
         step = -(-len(self.runs) // MAX_RUNS) if self.runs else 1
         return json.dumps({"next": self.source_next, "begins": self.begins, "runs": self.runs[::step]}).encode()
 
 
 @dataclass(slots=True)
 class PartitionMap:
-    """The entries of one partition, in the order of the source's offsets."""
+    """The entries of one partition, in order of the source's offsets."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
 
     @property
     def next_offset(self) -> int | None:
-        """Where copying goes on; None when it has not begun."""
+        """The next offset to copy; None before the first."""
         return self.entries[-1].source_next if self.entries else None
 
     def translate(self, offset: int) -> int | None:
-        """The target's offset of the first record at or above `offset` of the source, or an earlier one.
-
-        None where nothing was copied so far back, and for an offset that the map has forgotten.
+        """Return the target's offset of the first record at or above `offset` of the source, or an earlier one. None if
+        copying began after it, or its entry was deleted.
         """
         runs = [run for entry in self.entries for run in entry.runs]
         at = bisect_right(runs, offset, key=lambda run: run.source) - 1
@@ -92,20 +91,20 @@ Maps = dict[TopicPartition, PartitionMap]
 
 
 def key_of(cluster_id: str, place: TopicPartition, source_from: int) -> bytes:
-    """The record's key."""
+    """Return the key of a partition's entry."""
     return json.dumps(
         {"source": cluster_id, "topic": place.topic, "partition": place.partition, "from": source_from}
     ).encode()
 
 
 def create_map_topic(target: Cluster) -> None:
-    """Create the topic of the map where it is missing."""
+    """Create the topic of the map if it is missing."""
     if MAP_TOPIC not in target.topics():
         target.create_topic(MAP_TOPIC, 1, _SETTINGS)
 
 
 def read_maps(target: Cluster, cluster_id: str) -> Maps:
-    """The committed maps of everything that was copied from the cluster of this id. Raises PipelineError."""
+    """Return the committed maps of all partitions copied from the cluster with this id. Raises PipelineError."""
     if MAP_TOPIC not in target.topics():
         return {}
     place = TopicPartition(MAP_TOPIC, 0)

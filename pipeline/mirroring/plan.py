@@ -1,4 +1,4 @@
-"""The plan of a copy: the way and the first offset, decided once for each partition from the state of both clusters.
+"""The plan of a copy: the method and the first offset, decided once for each partition from the state of both clusters.
 
     the target has     the partition there                          way
     ImportBatches      is empty                                     verbatim, from the source's log start
@@ -10,7 +10,7 @@
 
 A mirror that copies verbatim commits its progress at the target as offsets of the group `odradek-mirror.<cluster id>`,
 before the first batch and after each pass. A log that ends at that offset has only the mirror's records. One that ends
-later, as after a kill, must end with a batch that the source has, too; compaction of the source may have made that
+later, as after a crash, has to end with a batch that the source has, too; compaction of the source may have made that
 batch smaller or removed it.
 """
 
@@ -27,16 +27,16 @@ from odradek.pipeline.wire_client import READ_COMMITTED, WireClient
 from odradek.wire.api_keys import ApiKey
 
 ONE_BATCH_BYTES: Final = 1
-"""A first batch is given whole, however long it is."""
+"""Fetches one batch: the first batch is returned whole, whatever its size."""
 
 
 def progress_group(cluster_id: str) -> str:
-    """The group at the target whose committed offsets say how far verbatim copies of a cluster are."""
+    """Return the group at the target whose committed offsets are the progress of verbatim copies of a cluster."""
     return f"odradek-mirror.{cluster_id}"
 
 
 class Planner:
-    """Remembers what it has decided. Raises PipelineError."""
+    """Plans copies, once per partition. Raises PipelineError."""
 
     def __init__(self, source: WireClient, target: WireClient, source_facts: Cluster, *, append: bool) -> None:
         self._source, self._target, self._facts, self._append = source, target, source_facts, append
@@ -45,7 +45,7 @@ class Planner:
         self.renumbered: dict[TopicPartition, Part] = {}
 
     def add(self, topics: Mapping[str, int], maps: Maps, own: Offsets) -> None:
-        """Plan the copying of topics and partitions that are not planned yet."""
+        """Plan the topics and partitions that are not planned yet."""
         for topic, count in topics.items():
             places = [TopicPartition(topic, index) for index in range(count)]
             new = [place for place in places if place not in self.verbatim and place not in self.renumbered]
@@ -78,7 +78,7 @@ class Planner:
             self.renumbered[place] = _part(place, starts[place] if known is None else known)
 
     def _continues(self, place: TopicPartition, end: int, source_start: int, own: Offsets) -> bool:
-        """Whether the target's log is the beginning of the source's."""
+        """True if the target's log is the beginning of the source's."""
         if end > self._source.list_offsets([place], LATEST)[place]:
             return False
         if own.get(place) == end:
@@ -102,7 +102,9 @@ class Planner:
         return batch_with(fetched.records, offset)
 
     def find_ends(self) -> None:
-        """Let each part end where the source's log ends now; for renumbered ones where it is decided."""
+        """Set each part's end to the current end of the source's log; for renumbered parts to its last stable
+        offset.
+        """
         ends = self._source.list_offsets(self.verbatim, LATEST)
         stable = self._source.list_offsets(self.renumbered, LATEST, READ_COMMITTED)
         for parts, found in ((self.verbatim, ends), (self.renumbered, stable)):
@@ -110,7 +112,7 @@ class Planner:
                 part.end_offset = found[place]
 
     def forget(self, topic: str) -> None:
-        """The topic is gone."""
+        """Remove a deleted topic."""
         for parts in (self.verbatim, self.renumbered):
             for place in [place for place in parts if place.topic == topic]:
                 del parts[place]

@@ -1,9 +1,9 @@
-"""Copying with new offsets, to a target that cannot take the source's: records through a transactional producer.
+"""Copies with new offsets, to a target that does not support the source's offsets: with a transactional producer.
 
-Each transaction holds records and, for each partition, the entry of the offset map that says how far it came
-(`offset_map.py`). Both are committed or neither, so whatever is killed, the next run goes on behind what readers of
-committed records see. A topic has its own transactional id: a second mirror of the same topic from the same cluster
-ends the first. After any error that may pass, all is begun anew from what is committed.
+Each transaction contains records and, for each partition, the entry of the offset map with its progress
+(`offset_map.py`). Both are committed or neither, so after a crash the next run continues after the committed records.
+Each topic has a transactional id: a second mirror of the same topic from the same cluster fences the first. After a
+temporary error copying starts again from the committed progress.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -56,13 +56,12 @@ _FINAL: Final = frozenset(
 
 
 class _GoneError(Exception):
-    """The topic is not there any more."""
+    """The topic does not exist any more."""
 
 
 def copy_topic(source: Connection, target: Cluster, cluster_id: str, topic: str, copied: CopyPass) -> Maps:
-    """Copy the pass's partitions of one topic up to their ends, or until the job must stop; returns their maps.
-
-    Raises PipelineError; what was committed before stands.
+    """Copy the pass's partitions of one topic up to their ends, or until the job has to stop; returns their maps.
+    Raises PipelineError; what was committed before is kept.
     """
     create_map_topic(target)
     retries = Retries(copied.retry_limit_s, copied.stopping)
@@ -102,7 +101,7 @@ def _judge(error: KafkaError, topic: str) -> str:
 
 
 class _Copy:
-    """One try: a consumer, a producer, and the map as it is committed. Raises KafkaException."""
+    """One attempt: a consumer, a producer, and the committed map. Raises KafkaException."""
 
     def __init__(
         self,
@@ -116,7 +115,7 @@ class _Copy:
         self._cluster_id, self._topic, self._parts, self._pass = cluster_id, topic, parts, copied
         self._timeout_s = target.connection.timeout_s
         self._producer = Producer(_producer_settings(target.connection, cluster_id, topic), logger=LOG)
-        self._producer.init_transactions(self._timeout_s)  # which decides what a killed mirror has left
+        self._producer.init_transactions(self._timeout_s)  # aborts an open transaction of a killed mirror
         every = read_maps(target, cluster_id)
         self.maps: Maps = {place: every.get(place, PartitionMap()) for place in parts}
         self._consumer = Consumer(_consumer_settings(source), logger=LOG)
@@ -172,7 +171,7 @@ class _Copy:
         try:
             return self._producer.flush(self._timeout_s)
         except SystemError:
-            # confluent-kafka raises a fatal error between delivery callbacks, where it gets lost; the next call says it
+            # confluent-kafka loses a fatal error raised between delivery callbacks; the next call raises it again
             self._producer.abort_transaction(self._timeout_s)
             raise
 
@@ -183,7 +182,7 @@ class _Copy:
             raise _GoneError(found.error.str())
 
     def _gather(self) -> tuple[list[Any], dict[int, int]]:
-        """Messages of one transaction, and for each partition that has come on the offset that is next."""
+        """Return the messages of one transaction, and the next offset of each partition with progress."""
         messages, ends = list[Any](), dict[int, int]()
         size_bytes, deadline = 0, time.monotonic() + TRANSACTION_S
         while len(messages) < TRANSACTION_RECORDS and size_bytes < TRANSACTION_BYTES and time.monotonic() < deadline:
@@ -218,7 +217,7 @@ class _Copy:
             raise KafkaException(error)
 
     def _skip_deleted(self, index: int, ends: dict[int, int]) -> None:
-        """The source has deleted what was to be copied next: go on where its log starts."""
+        """Continue at the source's log start, after the source has deleted the next offset."""
         start, end = self._consumer.get_watermark_offsets(KafkaTopicPartition(self._topic, index), self._timeout_s)
         position = ends.get(index, self._positions[index])
         if start <= position:

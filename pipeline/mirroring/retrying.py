@@ -1,4 +1,4 @@
-"""Which failures of a cluster may pass, and how long they are waited for."""
+"""Decides which failures of a cluster are temporary, and how long to retry."""
 
 # pyright: reportUnknownMemberType=false, reportPrivateImportUsage=false
 # confluent-kafka's types are incomplete
@@ -27,7 +27,9 @@ _PASSING: Final = frozenset(
 
 
 def may_pass(error: PipelineError) -> bool:
-    """Whether the same may work later: a broker that is away, a coordinator that loads, a topic that has just gone."""
+    """Return True if a retry may succeed: a broker is unreachable, a coordinator is loading, a topic was just
+    deleted.
+    """
     if isinstance(error, ConnectionLostError | TopicGoneError):
         return True
     if isinstance(error, BrokerError):
@@ -37,23 +39,23 @@ def may_pass(error: PipelineError) -> bool:
 
 
 class Retries:
-    """Waits between tries, longer each time; gives up after `limit_s` without progress, never with None."""
+    """Waits between attempts, longer each time; gives up after `limit_s` without progress, never with None."""
 
     def __init__(self, limit_s: float | None, stopping: Callable[[], bool]) -> None:
         self._limit_s, self._stopping = limit_s, stopping
         self.progress()
 
     def progress(self) -> None:
-        """Something was done: begin anew."""
+        """Reset the time and the pauses, after progress."""
         self._pause_s, self._since_s, self.is_first = FIRST_PAUSE_S, time.monotonic(), True
 
     @property
     def is_over(self) -> bool:
-        """Whether it has taken too long."""
+        """True if `limit_s` has passed without progress."""
         return self._limit_s is not None and time.monotonic() - self._since_s > self._limit_s
 
     def wait(self) -> None:
-        """Pause; returns early when it is to stop."""
+        """Pause; returns early if the job has to stop."""
         until_s = time.monotonic() + self._pause_s
         while not self._stopping() and (left_s := until_s - time.monotonic()) > 0:
             time.sleep(min(left_s, FIRST_PAUSE_S))

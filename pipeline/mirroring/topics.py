@@ -1,4 +1,4 @@
-"""The topics of a mirror: which they are, and how they come to be at the target."""
+"""The topics of a mirror: selecting them, and creating them at the target."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportPrivateImportUsage=false
@@ -26,21 +26,21 @@ OF_ONE_CLUSTER: Final = frozenset(
         "local.retention.bytes",
     }
 )
-"""Settings of a topic that speak of the brokers it stands on."""
+"""Settings of a topic that contain ids of its brokers."""
 NOT_SYNCED: Final = OF_ONE_CLUSTER | {
     "message.timestamp.difference.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
     "unclean.leader.election.enable",
 }
-"""What is not changed in a topic that exists, as MirrorMaker 2 does not: a target has its own number of replicas, and
-timestamps have been given by the source."""
+"""Settings that are not changed in an existing topic, as in MirrorMaker 2: a target has its own number of replicas, and
+timestamps were set by the source.
+"""
 
 
 def selected(topics: Mapping[str, int], pattern: str) -> dict[str, int]:
-    """The topics that the whole of `pattern` matches, and their partitions; internal ones are never copied.
-
-    Raises PipelineError for a pattern that is no regular expression.
+    """Return the topics whose full names match `pattern`, and their partitions; internal ones are never copied. Raises
+    PipelineError for an invalid regular expression.
     """
     try:
         wanted = re.compile(pattern)
@@ -54,9 +54,8 @@ def selected(topics: Mapping[str, int], pattern: str) -> dict[str, int]:
 
 
 def prepare(source: Cluster, target: Cluster, topics: Mapping[str, int]) -> list[str]:
-    """Make what is missing at the target: topics with the same partitions and settings, partitions; returns notes.
-
-    Raises PipelineError, also where the target has more partitions than the source.
+    """Create missing topics, with the same partitions and settings, and missing partitions at the target; returns
+    notes. Raises PipelineError, also if the target has more partitions than the source.
     """
     notes: list[str] = []
     there = target.topics()
@@ -98,7 +97,7 @@ def sync_settings(source: Cluster, target: Cluster, topics: Iterable[str]) -> li
 
 
 def _changes(wanted: Mapping[str, str | None], present: Mapping[str, str | None]) -> dict[str, str | None]:
-    """What makes the one of the other; None takes a setting away."""
+    """Return the changes from one to the other; None removes a setting."""
     names = sorted((wanted.keys() | present.keys()) - NOT_SYNCED)
     return {name: wanted.get(name) for name in names if wanted.get(name) != present.get(name)}
 

@@ -1,10 +1,10 @@
-"""Copying with the same offsets: the source's batches, as they are stored, into an Odradek's ImportBatches.
+"""Copies with the same offsets: sends the source's stored batches to an Odradek by ImportBatches.
 
     source ──Fetch, raw──► reader thread ──at most 2 answers──► this thread ──ImportBatches──► target
 
-How far a copy has come is the target's log end, and nothing else: whatever is killed, the next run goes on from there.
-A request that is sent again is refused below the log end, so nothing is written twice. Markers and aborted batches are
-copied like all others.
+The only progress of a copy is the target's log end: after a crash the next run continues there. Batches below the log
+end are refused, so a repeated request does not duplicate anything. Markers and aborted batches are copied like all
+others.
 """
 
 import queue
@@ -37,20 +37,20 @@ Note = Callable[[str], None]
 
 @dataclass(slots=True)
 class Part:
-    """The copying of one partition: the offset fetched next, and the source's end when the pass began."""
+    """The copy of one partition: the next offset to fetch, and the source's end when the pass began."""
 
     report: PartitionReport
     next_offset: int
     end_offset: int
     is_empty: bool = False
-    """Whether the target's log has nothing yet: then its log start becomes the source's."""
+    """True if the target's log is empty: then its log start is set to the source's."""
     log_start: int = 0
     deleted: int = 0
-    """What the source deleted before it was copied, and no chunk says yet."""
+    """The number of offsets that the source deleted before they were copied, not yet reported with a chunk."""
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to copy; of a log from which all was deleted, where it ends."""
+        """True if there is something to copy, if only the log end of a source from which everything was deleted."""
         return self.end_offset > self.report.to_offset or (self.is_empty and self.end_offset > 0)
 
     @property
@@ -61,9 +61,8 @@ class Part:
 
 @dataclass(slots=True)
 class CopyPass:
-    """What a pass copies, and its result. `gone` are the topics deleted during the pass, with the message.
-
-    `retry_limit_s` is how long the target may refuse or be unreachable; None for no limit.
+    """The parts of a pass, and its result. `gone` are the topics deleted during the pass, with the message.
+    `retry_limit_s` is the time after which retries at the target end; None: no limit.
     """
 
     parts: dict[TopicPartition, Part]
@@ -82,7 +81,7 @@ class _Done:
 
 
 class Reader:
-    """Fetches a pass's partitions in a thread of its own. Iterating yields what was read."""
+    """Fetches a pass's partitions in a thread of its own. Iterating yields the fetched chunks."""
 
     def __init__(self, connection: Connection, copied: CopyPass) -> None:
         self._connection = connection
@@ -174,7 +173,7 @@ class Reader:
 
     @staticmethod
     def _skip_deleted(client: WireClient, part: Part) -> Chunk | None:
-        """The source has deleted what was to be copied next: go on where its log starts."""
+        """Continue at the source's log start, after the source has deleted the next offset."""
         start = client.list_offsets([part.place], EARLIEST)[part.place]
         if start <= part.next_offset:
             name = f"{part.place.topic}-{part.place.partition}"
@@ -183,11 +182,11 @@ class Reader:
             )
         part.deleted += start - part.next_offset
         part.next_offset = part.log_start = start
-        # with nothing left to copy an empty batch moves the target's log end
+        # if nothing is left to copy, an empty batch moves the target's log end
         return _counted(part, Chunk(start, start, memoryview(filler(start - 1)))) if start >= part.end_offset else None
 
     def _ends(self, fetched: Mapping[TopicPartition, Fetched]) -> Chunks:
-        """The ends of logs without a record there: an empty batch moves the target's log end."""
+        """Yield empty batches for logs without records at their ends: they move the target's log end."""
         return {
             place: _counted(part, _tail(part.next_offset, part.end_offset))
             for place, part in self._waiting.items()
@@ -198,7 +197,7 @@ class Reader:
         for place, chunk in chunks.items():
             part = self._waiting.pop(place)
             part.next_offset = chunk.end_offset
-            self._waiting[place] = part  # behind the others, which are read first now
+            self._waiting[place] = part  # after the others, which are fetched first now
             if part.next_offset >= part.end_offset:
                 del self._waiting[place]
 
@@ -216,9 +215,8 @@ def _counted(part: Part, chunk: Chunk) -> Chunk:
 
 
 def copy_pass(source: Connection, target: WireClient, copied: CopyPass) -> None:
-    """Copy every partition of the pass up to its end, or until the job must stop.
-
-    Raises PipelineError; what was copied before stands, and is in the reports.
+    """Copy every partition of the pass up to its end, or until the job has to stop. Raises PipelineError; what was
+    copied before is kept, and is in the reports.
     """
     ended = {place: part for place, part in copied.parts.items() if part.next_offset >= part.end_offset}
     for place, part in ended.items():
@@ -243,7 +241,7 @@ def _in_requests(chunks: Chunks) -> Iterable[Chunks]:
 
 
 def _import(target: WireClient, copied: CopyPass, chunks: Chunks) -> None:
-    """Write the chunks, again and again until they stand at the target."""
+    """Send the chunks repeatedly until the target has stored them."""
     left, retries = dict(chunks), Retries(copied.retry_limit_s, copied.stopping)
     while left:
         before = total(left.values())
@@ -317,15 +315,15 @@ def _account(target: WireClient, copied: CopyPass, part: Part, chunk: Chunk) -> 
 
 
 def _begin_log(target: WireClient, part: Part) -> None:
-    """Let the target's log start where the source's does, so that `earliest` is the same offset."""
+    """Set the target's log start to the source's, so that `earliest` is the same offset."""
     if part.log_start > 0:
         try:
             target.delete_records({part.place: part.log_start})
         except BrokerError as error:
-            if error.code != ErrorCode.POLICY_VIOLATION:  # a topic that is only compacted
+            if error.code != ErrorCode.POLICY_VIOLATION:  # refused for a topic whose cleanup.policy is only compact
                 raise
 
 
 def ends_of(parts: Iterable[Part]) -> Offsets:
-    """How far each partition has been copied."""
+    """Return the target's end of each partition."""
     return {part.place: part.report.to_offset for part in parts}

@@ -10,10 +10,8 @@ from odradek.gateway.cli.options import INT64_MAX, parse_moment_ms
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of what is restored; one of the fields is set.
-
-    `time_ms` stands, as in Kafka, for the first offset of a partition whose record is not older. `offsets` leaves out
-    partitions that have no bound.
+    """One bound of the restored offsets; one of the fields is set. `time_ms` means, as in Kafka, the first offset of a
+    partition whose record is not older. Partitions without a bound are not in `offsets`.
     """
 
     offset: int | None = None
@@ -21,7 +19,7 @@ class Bound:
     offsets: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def of(self, partition: int) -> int | None:
-        """The offset where it does not depend on times; None where there is no bound."""
+        """Return the offset for a partition, if it does not depend on times; None if there is no bound."""
         return self.offset if self.offset is not None else self.offsets.get(partition)
 
 

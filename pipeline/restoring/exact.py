@@ -1,6 +1,5 @@
-"""Writing records at the offsets that they have: by ImportBatches, or one after the other with gaps filled.
-
-Both look at nothing but the partition's end, and so take up what a killed run left, wherever it was.
+"""Writes records at their original offsets: by ImportBatches, or by producing them in order and filling gaps. Both only
+depend on the partition's end, and so continue after a crash at any point.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +21,9 @@ from odradek.wire.schema.types import Buffer
 
 IMPORTED_BATCH_BYTES: Final = 256 * 1024
 IMPORT_BYTES: Final = 4 * 1024 * 1024
-"""Of all batches of one request, unless one is longer: what a task waits for is one commit for so much."""
+"""The maximal size of all batches of one request, unless one batch is larger. A task waits for one commit per
+request.
+"""
 
 
 class Batch(NamedTuple):
@@ -34,9 +35,8 @@ class Batch(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """What is known of a partition's gaps: with `gapless` there are none.
-
-    With `move_start` the log is made to start at the first row; else a gap before it is filled as the others are.
+    """The handling of a partition's gaps: with `gapless` there are none. With `move_start` the log start is set to the
+    first row; else a gap before it is filled like the others.
     """
 
     move_start: bool
@@ -46,7 +46,7 @@ class Gaps(NamedTuple):
 def import_rows(
     client: WireClient, place: TopicPartition, rows: Iterable[Columns], codec: int, written: Written
 ) -> None:
-    """Write the rows to an Odradek, and count them in `written`. While one request is under way the next is encoded."""
+    """Write the rows to an Odradek, and count them in `written`. The next request is encoded while one is in flight."""
     importer = _Importer(client, place, codec, written)
     with Ahead(importer.write) as ahead:
         for some in rows:
@@ -79,7 +79,7 @@ class _Importer:
         self._client, self._place, self._codec = client, place, codec
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """Import the batches; where some of them are there already, what is behind those."""
+        """Import the batches; if some of them exist already, only those after them."""
         count = sum(len(batch.rows) for batch in batches)
         remaining = list(batches)
 
@@ -100,7 +100,7 @@ class _Importer:
         self._written.records += count
 
     def _import(self, records: list[Buffer]) -> int:
-        """Where the log ends afterwards."""
+        """Import once; return the log end afterwards."""
         answer = self._client.import_batches({self._place: records})[self._place]
         if answer.error and answer.error != ErrorCode.OFFSET_OUT_OF_RANGE:
             words = f"{self._place.topic}-{self._place.partition}: {error_name(answer.error)} {answer.message or ''}"
@@ -111,7 +111,7 @@ class _Importer:
         return answer.log_end_offset
 
     def _behind(self, batches: list[Batch], end: int) -> list[Batch]:
-        """The batches from the offset `end` on; the first may be a part of one."""
+        """Return the batches from the offset `end` on; the first may be a part of one."""
         left: list[Batch] = []
         for batch in batches:
             if batch.rows.first >= end:
@@ -130,9 +130,8 @@ def produce_rows(
     written: Written,
     gaps: Gaps,
 ) -> None:
-    """Write the rows to any Kafka, whose offsets have to come out as the rows'.
-
-    Raises PipelineError as soon as an offset does not come out.
+    """Write the rows to any Kafka so that their offsets are those of the rows. Raises PipelineError as soon as an
+    offset differs.
     """
     writer = _DenseWriter(client, place, codec, written, gaps)
     with Ahead(writer.write) as ahead:
@@ -151,8 +150,8 @@ class _DenseWriter:
         self._move_start = gaps.move_start
 
     def write(self, rows: Columns) -> None:
-        """Write one batch; if it begins beyond the log's end, fill the gap first."""
-        if rows.first < self._end:  # there already; so is the beginning
+        """Write one batch; if it begins after the log end, fill the gap first."""
+        if rows.first < self._end:  # exists already, and so do the rows before it
             self._move_start = False
             rows = rows.between(self._end, rows.last + 1)
         if not len(rows):

@@ -1,7 +1,7 @@
-"""The Parquet files of a table: what each has of a partition, by its footer, and the rows of a partition in order.
+"""The Parquet files of a table: their row groups by partition, from the footers, and the rows of a partition in order.
 
-Nothing is sorted as a whole. Row groups are read in the order of their first offsets; where their ranges overlap, those
-that do are put in order together. The tables of `archive` are sorted file by file, so that hardly any do.
+Row groups are read in order of their first offsets; only row groups with overlapping ranges are sorted together. The
+files of `archive` are sorted, so hardly any overlap.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -25,19 +25,18 @@ pq: Any = pyarrow.parquet
 
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 PIECE_BYTES: Final = 8 * 1024 * 1024
-"""About so much is read at once, unless one row group has more."""
+"""The approximate size of one read, unless one row group is larger."""
 OPEN_FILES: Final = 32
 _PLACE: Final = ("topic", "partition", "offset")
 _UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
-"""What a timestamp of a unit is multiplied with, and divided by, to give milliseconds."""
+"""The multiplier and divisor for converting timestamps of a unit to milliseconds."""
 _ENDLESS: Final = 2**63 - 1
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class Piece(NamedTuple):
-    """Row groups of a file from `begin` up to but not with `end`, and what of them belongs to one partition.
-
-    `size_bytes` is what they have before compression. With `mixed` they hold rows of other partitions as well.
+    """Row groups of a file from `begin` up to, but excluding, `end`, for one partition. `size_bytes` is their
+    uncompressed size. With `mixed` they also have rows of other partitions.
     """
 
     path: str
@@ -54,7 +53,7 @@ Pieces = dict[TopicPartition, list[Piece]]
 
 
 def names_of(path: str) -> list[str] | None:
-    """The columns of a Parquet file; None for another file."""
+    """Return the columns of a Parquet file; None for another file."""
     try:
         return pq.read_schema(path).names
     except (pa.ArrowInvalid, OSError):
@@ -62,7 +61,7 @@ def names_of(path: str) -> list[str] | None:
 
 
 def scan(paths: Iterable[str]) -> Pieces:
-    """What the files have of each partition, in the order of the first offsets. Raises OSError."""
+    """Return the pieces of each partition, in order of their first offsets. Raises OSError."""
     found: Pieces = {}
     for path in paths:
         for place, pieces in _scan_file(path).items():
@@ -93,7 +92,7 @@ def _by_statistics(
     group: Any,  # noqa: ANN401 - pyarrow has no types
     columns: Sequence[int],
 ) -> tuple[TopicPartition, Piece] | None:
-    """The one piece of a row group whose footer says that all rows are of one partition."""
+    """Return the piece of a row group that, by its footer, has rows of one partition only."""
     bounds: list[tuple[Any, Any]] = []
     for column in columns:
         statistics = group.column(column).statistics
@@ -114,7 +113,7 @@ def _by_rows(
     size_bytes: int,
     file: Any,  # noqa: ANN401 - pyarrow has no types
 ) -> Iterator[tuple[TopicPartition, Piece]]:
-    """The pieces of any other row group."""
+    """Return the pieces of any other row group, from its rows."""
     table = file.read_row_group(number, columns=list(_PLACE), use_threads=False)
     counted = table.group_by(["topic", "partition"]).aggregate([("offset", kind) for kind in ("min", "max", "count")])
     for row in counted.to_pylist():
@@ -126,7 +125,7 @@ def _by_rows(
 
 
 def _add(pieces: list[Piece], piece: Piece) -> None:
-    """Add a piece of the same file, to the last one where both are read as easily together."""
+    """Add a piece of the same file, merged with the last one if both can be read together."""
     if pieces:
         before = pieces[-1]
         follows = before.end == piece.begin and before.last < piece.first
@@ -138,7 +137,7 @@ def _add(pieces: list[Piece], piece: Piece) -> None:
 
 
 def most_at_once(pieces: Iterable[Piece]) -> int:
-    """How many bytes the pieces have whose offsets overlap, where most do: so much is held in memory."""
+    """Return the maximal size in bytes of pieces with overlapping offsets, which are in memory at the same time."""
     most = size = 0
     open_pieces: list[tuple[int, int]] = []
     for piece in pieces:
@@ -151,7 +150,7 @@ def most_at_once(pieces: Iterable[Piece]) -> int:
 
 
 class Reader:
-    """Reads pieces of one partition, inside a `with` block; few files are open at once."""
+    """Reads pieces of one partition, in a `with` block; few files are open at once."""
 
     def __init__(self, place: TopicPartition) -> None:
         self._place = place
@@ -167,23 +166,22 @@ class Reader:
             file.close()
 
     def offsets(self, piece: Piece) -> Ints:
-        """The offsets of a piece, sorted."""
+        """Return the offsets of a piece, sorted."""
         return np.sort(_numbers(self._table(piece, ["offset"]).column("offset")))
 
     def offsets_since(self, piece: Piece, time_ms: int) -> Ints:
-        """The offsets of a piece's rows that are not older."""
+        """Return the offsets of a piece's rows that are not older than a time."""
         table = self._table(piece, ["offset", "timestamp"])
         return _numbers(table.column("offset"))[_times_ms(table.column("timestamp")) >= time_ms]
 
     def columns(self, piece: Piece) -> list[Columns]:
-        """The rows of a piece, in one part or several, in the order of the file."""
+        """Yield the rows of a piece, in one part or several, in the order of the file."""
         table = self._table(piece, COLUMNS[2:])
         return [_columns_of(pa.table(batch)) for batch in table.to_batches() if batch.num_rows]
 
     def rows(self, pieces: Iterable[Piece], begin: int, end: int) -> Iterator[Columns]:
-        """All rows with offsets from `begin` up to but not with `end`, in order, some megabytes at once.
-
-        Raises ValueError for an offset that comes twice.
+        """Yield all rows with offsets from `begin` up to, but excluding, `end`, in order, some megabytes at once.
+        Raises ValueError for a duplicate offset.
         """
         wanted = [piece for piece in pieces if piece.last >= begin and piece.first < end]
         held: list[Columns] = []
@@ -199,7 +197,7 @@ class Reader:
             rest = rows.between(horizon, _ENDLESS)
             held = [rest] if len(rest) else []
             held_bytes = rest.size_bytes if len(rest) else 0
-            enough = max(PIECE_BYTES, 2 * held_bytes)  # what overlaps much is not sorted again for each row group
+            enough = max(PIECE_BYTES, 2 * held_bytes)  # many overlapping row groups are sorted once, not again for each
 
     def _table(self, piece: Piece, names: Sequence[str]) -> Any:  # noqa: ANN401 - pyarrow has no types
         groups = list(range(piece.begin, piece.end))
@@ -222,7 +220,7 @@ class Reader:
 
 
 def _in_parts(rows: Columns) -> Iterator[Columns]:
-    """The rows, some megabytes at once."""
+    """Yield the rows, some megabytes at once."""
     if not len(rows):
         return
     count = -(-rows.size_bytes // (2 * PIECE_BYTES))
@@ -247,7 +245,7 @@ def _one(column: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 def _numbers(column: Any) -> Ints:  # noqa: ANN401 - pyarrow has no types
-    """A column without nulls."""
+    """Return a column without nulls as numbers."""
     if column.null_count:
         raise ValueError("the table has a row without offset, timestamp or timestampType")
     array = _one(column.cast(pa.int64()))
@@ -260,7 +258,7 @@ def _times_ms(column: Any) -> Ints:  # noqa: ANN401 - pyarrow has no types
 
 
 def places_of(pieces: Mapping[TopicPartition, Sequence[Piece]]) -> dict[str, int]:
-    """How many partitions each topic has, as far as its rows tell."""
+    """Return the number of partitions of each topic, as far as known from its rows."""
     found: dict[str, int] = {}
     for topic, partition in pieces:
         found[topic] = max(found.get(topic, 0), partition + 1)

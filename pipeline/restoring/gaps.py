@@ -1,8 +1,8 @@
-"""Offsets that a table has no record for, in a Kafka that gives offsets one after the other.
+"""Fills offsets for which a table has no record, in a Kafka that assigns consecutive offsets.
 
-A transaction that ends without a record leaves one marker: one offset, which no consumer is ever shown. Before the
-first record, where a source's retention has been, a gap may be long: there filler records go, and the log start is
-moved behind them before the first record is written.
+A transaction without records leaves one marker: one offset that consumers never receive. The gap before the first
+record, after the source's retention, may be long: it is filled with filler records, and the log start is moved after
+them before the first record is written.
 """
 
 import time
@@ -23,16 +23,15 @@ _PAUSE_S: Final = 0.02
 
 
 class GapFiller:
-    """Fills gaps of one partition. When it is made, what an earlier, killed one left open is ended."""
+    """Fills gaps of one partition. The constructor ends a transaction that a killed run left open."""
 
     def __init__(self, client: WireClient, place: TopicPartition) -> None:
         self._client, self._place = client, place
         self._transactions = Transactions(client, f"odradek-restore-gaps-{place.topic}-{place.partition}")
 
     def fill(self, end: int, goal: int) -> int:
-        """Write markers until the partition ends at `goal` instead of `end`; returns how many.
-
-        Raises PipelineError where it ends elsewhere, since something else is writing to it.
+        """Write markers until the partition, which ends at `end`, ends at `goal`; returns how many. Raises
+        PipelineError if it ends elsewhere, since another producer is writing to it.
         """
         for offset in range(end, goal):
             self._transactions.begin([self._place])
@@ -41,7 +40,7 @@ class GapFiller:
         return goal - end
 
     def _await(self, expected: int) -> None:
-        """Wait until the marker is in the log, since the next record must follow it."""
+        """Wait until the marker is in the log, since the next record has to follow it."""
         deadline, pause_s = time.monotonic() + self._client.timeout_s, _LOOK_EVERY_S
         while (end := end_offset(self._client, self._place)) < expected:
             if time.monotonic() > deadline:
@@ -55,9 +54,8 @@ class GapFiller:
 
 
 def fill_the_beginning(client: WireClient, place: TopicPartition, end: int, first: int) -> int:
-    """Make the log of a partition that ends at `end`, and has no records but fillers, start at `first`.
-
-    Returns how many fillers were written. Raises PipelineError: POLICY_VIOLATION where the topic is only compacted.
+    """Set the log start of a partition that ends at `end`, and has only fillers, to `first`. Returns the number of
+    fillers written. Raises PipelineError: POLICY_VIOLATION if the topic's cleanup.policy is only compact.
     """
     producer = PartitionProducer(client, place, codec=CODECS["zstd"])
     for rows in _fillers(end, first):

@@ -1,7 +1,7 @@
-"""`restore`: the job."""
+"""The restore job."""
 
 # pyright: reportUnknownMemberType=false
-# pyarrow, which tasks are given, has no types
+# pyarrow, whose types are parameters of tasks, has no type hints
 
 import threading
 from collections.abc import Generator, Mapping
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_FILL: Final = 100_000
 PRODUCED_BATCH_BYTES: Final = 900_000
-"""Below the 1,048,588 bytes that a broker takes by default."""
+"""Below a broker's default limit of 1,048,588 bytes."""
 _HEADROOM_BYTES: Final = 1_024
 _POLL_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to restore. `max_fill` bounds the offsets without a record that are filled, in all partitions together."""
+    """The options of a restore. `max_fill` limits the number of filled offsets in all partitions together."""
 
     start: Bound = plan.NO_BOUND
     until: Bound = plan.NO_BOUND
@@ -102,7 +102,7 @@ class _Job:
     client: WireClient
 
     def run(self, selected: Mapping[int, Selected], *, shown: bool) -> Report:
-        """Plan, check, write, look at the result."""
+        """Plan, check, write, and verify the result."""
         ends = {partition: 0 if self.way is Way.RENUMBER else self.target.ends[partition] for partition in selected}
         shares = plan.shares(self.source.rows, selected, ends)
         notes: list[str] = []
@@ -122,7 +122,7 @@ class _Job:
             self._check_ends(shares, results, report)
         return report
 
-    # Before
+    # Planning
 
     def _refuse_what_kafka_cannot(self, shares: Mapping[int, Share]) -> None:
         if self.target.config.get("message.timestamp.type") == "LogAppendTime":
@@ -139,10 +139,10 @@ class _Job:
     def _fill(self, partition: int, share: Share) -> int:
         return share.missing + (0 if share.next is None else share.next - self.target.ends[partition])
 
-    # The work
+    # Writing
 
     def _write(self, shares: Mapping[int, Share]) -> dict[int, Any]:
-        """What each task did, by partition; partitions with nothing to do have none."""
+        """Return the result of each task by partition; partitions without rows to write have none."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -152,7 +152,7 @@ class _Job:
         tasks = self.spark.range(0, len(todo), 1, len(todo)).mapInArrow(self._task(todo).run, RESULT)
         try:
             return {row["partition"]: row for row in tasks.collect()}
-        except (PySparkException, Py4JJavaError) as error:  # a worker that died
+        except (PySparkException, Py4JJavaError) as error:  # a worker died
             raise PipelineError(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
 
     def _task(self, todo: Mapping[int, Share]) -> Task:
@@ -172,14 +172,14 @@ class _Job:
         )
 
     def _is_gapless(self, share: Share) -> bool:
-        """Whether no marker is to be written, nor was by an earlier run that may have been killed while it did so."""
+        """True if no marker has to be written, and no earlier run, which may have been killed, wrote one."""
         if share.first is None or share.last is None:
             return True
         leading = share.first if self._only_compacted() else 0
         return share.last + 1 - share.first == share.count and not leading and not share.selected.begin
 
     def _only_compacted(self) -> bool:
-        """Whether the topic's records cannot be deleted from its start on."""
+        """True if the topic's records cannot be deleted from its start, since its cleanup.policy is only compact."""
         return self.target.config.get("cleanup.policy") == "compact"
 
     def _limit_bytes(self) -> int:
@@ -189,7 +189,7 @@ class _Job:
 
     @contextmanager
     def _watched(self, shares: Mapping[int, Share], bar: Meter) -> Generator[None]:
-        """Advance the bar while the target's ends move; that is all the progress there is."""
+        """Advance the progress bar by the ends of the target's partitions."""
         ended = threading.Event()
         watch = _Watch(self.connection, self.target, shares, bar)
         thread = threading.Thread(target=watch.run, args=(ended,), name="odradek-progress", daemon=True)
@@ -200,7 +200,7 @@ class _Job:
             ended.set()
             thread.join()
 
-    # Afterwards
+    # Verification
 
     def _report(self, shares: Mapping[int, Share], results: Mapping[int, Any]) -> Report:
         report = Report("restore", details={"way": self.way.value, "from_topic": self.source.topic})
@@ -223,7 +223,7 @@ class _Job:
         return report
 
     def _check_ends(self, shares: Mapping[int, Share], results: Mapping[int, Any], report: Report) -> None:
-        """Each partition ends behind its last record now, which is the table's, whatever else has been writing."""
+        """Check that each partition ends after its last restored record, and that this record is the table's."""
         places = [self.target.place(partition) for partition, share in shares.items() if share.remaining]
         for place, end in self.client.list_offsets(places, LATEST).items():
             last = shares[place.partition].last
@@ -234,7 +234,7 @@ class _Job:
 
 
 class _Watch:
-    """Turns the ends of the target's partitions into records done."""
+    """Converts the ends of the target's partitions to a number of restored records."""
 
     def __init__(self, connection: Connection, target: Target, shares: Mapping[int, Share], bar: Meter) -> None:
         self._connection, self._target, self._bar, self._shown = connection, target, bar, 0

@@ -1,4 +1,4 @@
-"""What of the table goes where, partition by partition: by the footers of the files, and some columns of offsets."""
+"""Plans the rows to write, by partition, from the footers of the files and some columns of offsets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ NO_BOUND: Final = Bound()
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A partition's offsets that are restored: from `begin` up to but not with `end`."""
+    """A partition's offsets to restore: from `begin` up to, but excluding, `end`."""
 
     begin: int
     end: int
@@ -25,11 +25,10 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One partition's part of the plan, seen from the offset where the target ends.
-
-    `count` rows are selected, from `first` to `last`. `remaining` of them are at the target's end or later, the first
-    at `next`. `before` is the last offset of the whole table below the target's end. `left_out` counts rows between the
-    target's end and the selection. Offsets are None where there is no such row.
+    """One partition's part of the plan, relative to the target's end. `count` rows are selected, from `first` to
+    `last`. `remaining` of them are at the target's end or later, the first at `next`. `before` is the last offset of
+    the whole table below the target's end. `left_out` counts rows between the target's end and the selection. Offsets
+    are None if there is no such row.
     """
 
     selected: Selected
@@ -43,15 +42,14 @@ class Share:
 
     @property
     def missing(self) -> int:
-        """Offsets between the first and the last remaining row that have no row."""
+        """The number of offsets without a row between the first and the last remaining row."""
         return 0 if self.next is None or self.last is None else self.last + 1 - self.next - self.remaining
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A partition's rows in the table; there is one at least. Methods raise OSError where a file cannot be read.
-
-    Only where a question is about a part of a piece are its offsets read, and kept for the next question.
+    """A partition's rows in the table, at least one. Methods raise OSError if a file cannot be read. The offsets of a
+    piece are only read if a method needs a part of it, and then cached.
     """
 
     place: TopicPartition
@@ -65,18 +63,18 @@ class Rows:
 
     @property
     def end(self) -> int:
-        """The offset behind the last one."""
+        """The offset after the last one."""
         return max(piece.last for piece in self.pieces) + 1
 
     def count(self, begin: int, end: int) -> int:
-        """How many rows there are from `begin` up to but not with `end`."""
+        """Return the number of rows from `begin` up to, but excluding, `end`."""
         return sum(
             piece.records if begin <= piece.first and piece.last < end else self._count_in(piece, begin, end)
             for piece in self._between(begin, end)
         )
 
     def at_or_after(self, begin: int, end: int) -> int | None:
-        """The first offset from `begin` up to but not with `end`."""
+        """Return the first offset from `begin` up to, but excluding, `end`."""
         found = (
             piece.first if piece.first >= begin else int(min(self._part(piece, begin, end), default=end))
             for piece in self._between(begin, end)
@@ -85,7 +83,7 @@ class Rows:
         return first if first < end else None
 
     def before(self, end: int, begin: int = 0) -> int | None:
-        """The last offset from `begin` up to but not with `end`."""
+        """Return the last offset from `begin` up to, but excluding, `end`."""
         found = (
             piece.last if piece.last < end else int(max(self._part(piece, begin, end), default=-1))
             for piece in self._between(begin, end)
@@ -94,7 +92,7 @@ class Rows:
         return last if last >= begin else None
 
     def since(self, time_ms: int) -> int | None:
-        """The first offset whose row is not older."""
+        """Return the first offset whose row is not older than a time."""
         best: int | None = None
         with Reader(self.place) as reader:
             for piece in self.pieces:
@@ -106,12 +104,12 @@ class Rows:
         return best
 
     def read(self, begin: int, end: int) -> Iterator[Columns]:
-        """The rows in order. Raises ValueError for an offset that comes twice."""
+        """Yield the rows in order. Raises ValueError for a duplicate offset."""
         with Reader(self.place) as reader:
             yield from reader.rows(self.pieces, begin, end)
 
     def row(self, offset: int) -> Row:
-        """The row at an offset that has one."""
+        """Return the row at an offset that has one."""
         return next(next(self.read(offset, offset + 1)).rows())
 
     def _between(self, begin: int, end: int) -> Iterator[Piece]:
@@ -121,7 +119,7 @@ class Rows:
         return len(self._part(piece, begin, end))
 
     def _part(self, piece: Piece, begin: int, end: int) -> Ints:
-        """The offsets of a piece between two."""
+        """Return the offsets of a piece in a range."""
         if piece not in self._read:
             with Reader(self.place) as reader:
                 self._read[piece] = reader.offsets(piece)
@@ -131,7 +129,7 @@ class Rows:
 
 
 def select(rows: Mapping[int, Rows], start: Bound, until: Bound) -> dict[int, Selected]:
-    """The offsets of each partition between the bounds; partitions without rows are left out."""
+    """Return the offsets of each partition between the bounds; partitions without rows are omitted."""
     found: dict[int, Selected] = {}
     for partition, of_partition in rows.items():
         begin = _resolved(of_partition, start, of_partition.first)
@@ -149,7 +147,7 @@ def _resolved(rows: Rows, bound: Bound, default: int) -> int:
 
 
 def shares(rows: Mapping[int, Rows], selected: Mapping[int, Selected], ends: Mapping[int, int]) -> dict[int, Share]:
-    """Count each partition's rows against its selection and the target's end."""
+    """Count each partition's rows relative to its selection and the target's end."""
     return {partition: _share(rows[partition], one, ends[partition]) for partition, one in selected.items()}
 
 

@@ -1,4 +1,6 @@
-"""Records of the target topic, read back: what an earlier run has done, and whether it was one of this job."""
+"""Reads records of the target topic, to find out what an earlier run has written, and whether it was one of this
+job.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,7 +18,7 @@ FETCH_BYTES: Final = 1024 * 1024
 def batches_between(
     client: WireClient, place: TopicPartition, start: int, end: int
 ) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """The stored batches that have offsets from `start` up to but not with `end`, each with the buffer it stands in."""
+    """Yield the stored batches with offsets from `start` up to, but excluding, `end`, each with its buffer."""
     position = start
     while position < end:
         fetched = client.fetch({place: position}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES)[place]
@@ -36,7 +38,7 @@ def batches_between(
 
 
 def records_between(client: WireClient, place: TopicPartition, start: int, end: int) -> Iterator[Record]:
-    """The records that stand there, committed or not; no markers."""
+    """Yield the records in the range, committed or not, without markers."""
     for buffer, header in batches_between(client, place, start, end):
         if not header.is_control:
             for record in read_records(buffer, header):
@@ -45,10 +47,10 @@ def records_between(client: WireClient, place: TopicPartition, start: int, end: 
 
 
 def committed_between(client: WireClient, place: TopicPartition, start: int, end: int) -> Iterator[Record]:
-    """The same without those of aborted transactions, each when its transaction ends.
+    """As `records_between`, without those of aborted transactions; each is yielded when its transaction ends.
 
-    Records of a transaction that has no marker come last: compaction takes the marker of an aborted one only after its
-    records, so they are committed, or of one that is open.
+    Records of a transaction without a marker are yielded last: compaction removes the marker of an aborted transaction
+    only after its records, so the transaction was committed or is open.
     """
     open_transactions: dict[int, list[Record]] = {}
     for buffer, header in batches_between(client, place, start, end):

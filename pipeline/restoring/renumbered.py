@@ -1,8 +1,8 @@
-"""Writing records at new offsets, each with headers that say where it was: its provenance.
+"""Writes records at new offsets, each with headers with its original position: its provenance.
 
-Records are written in transactions of one transactional id for each source and partition. A new run fences the one
-before, aborts what that left open, and goes on behind the last provenance that is committed. Records of others may
-stand in between.
+Records are written in transactions of one transactional id for each source and partition. A new run fences the previous
+one, aborts its open transaction, and continues after the last committed provenance. Records of other producers may be
+in between.
 """
 
 import itertools
@@ -32,7 +32,9 @@ WINDOW_GROWTH: Final = 10
 
 
 class Provenance(NamedTuple):
-    """Where a record was, and the first offset of the run that wrote it: behind that, all up to it are there."""
+    """A record's original position, and the first offset of the run that wrote it: all records from that offset up to
+    it have been written.
+    """
 
     topic: str
     partition: int
@@ -40,12 +42,12 @@ class Provenance(NamedTuple):
     begin: int
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """The headers to append to the record's own."""
+        """Return the headers to append to the record's own."""
         return [(name, str(value).encode()) for name, value in zip(_NAMES, self, strict=True)]
 
 
 def provenance_of(headers: Headers) -> Provenance | None:
-    """What the last headers of each name say; None without them."""
+    """Return the provenance from the last headers of each name; None without them."""
     found = {name: value.decode() for name, value in headers if name in _NAMES and value is not None}
     if len(found) < len(_NAMES):
         return None
@@ -54,7 +56,9 @@ def provenance_of(headers: Headers) -> Provenance | None:
 
 
 def last_provenance(client: WireClient, place: TopicPartition, source: TopicPartition) -> Provenance | None:
-    """Of the last committed record of the source in the partition; read from the end, in windows that grow."""
+    """Return the provenance of the source's last committed record in the partition, read backwards in growing
+    windows.
+    """
     start, end = client.list_offsets([place], EARLIEST)[place], end_offset(client, place)
     size = FIRST_WINDOW
     begin = end
@@ -85,9 +89,8 @@ def renumber_rows(
     origin: Origin,
     written: Written,
 ) -> None:
-    """Append the rows at the partition's end, except for those that an earlier run has appended.
-
-    Raises PipelineError if an earlier run began at a later offset: then it is unknown which rows are there.
+    """Append the rows at the partition's end, except for those that an earlier run has appended. Raises PipelineError
+    if an earlier run began at a later offset: then it is unknown which rows exist.
     """
     name = f"odradek-restore-{origin.place.topic}-{origin.place.partition}-to-{place.topic}-{place.partition}"
     transactions = Transactions(client, name)
@@ -127,7 +130,7 @@ class _TransactionalWriter:
         self._open_bytes = self._open_records = 0
 
     def write(self, rows: list[Row]) -> None:
-        """Write one batch in the transaction that is open, or in the next."""
+        """Write one batch in the open transaction, or in the next."""
         if not self._open_records:
             self._transactions.begin([self._place])
         self._producer.append_parted(rows)

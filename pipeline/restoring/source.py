@@ -1,7 +1,8 @@
-"""What is restored: a table of `odradek pipeline archive`, a folder of Parquet files, or a DataFrame like them.
+"""The source of a restore: a table of `odradek pipeline archive`, a folder of Parquet files, or a DataFrame with the
+same columns.
 
-All of them are read as files that this machine sees. What is no such files, Spark writes to some first: a DataFrame, a
-table on a file system that only Hadoop knows, files whose columns are names of folders, and rows that are in no order.
+Rows are read from files accessible on this machine. Spark first writes other sources to such files: a DataFrame, a
+table on a file system that only Hadoop supports, files with columns in folder names, and unordered rows.
 """
 
 import tempfile
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCRATCH: Final = "spark.odradek.scratch"
-"""The setting that names the folder for what Spark writes first; on a cluster one that all workers see."""
+"""The setting of the folder for the files that Spark writes first; on a cluster one that all workers share."""
 MOST_AT_ONCE_BYTES: Final = 512 * 1024 * 1024
-"""Files of which more overlaps are put in order by Spark."""
+"""Files with more overlapping bytes are sorted by Spark."""
 _FILE_OPTIONS: Final = {"compression": "zstd", "parquet.block.size": str(8 * 1024 * 1024)}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The rows of one topic by partition, and how many partitions it has: more than have rows, where that is known."""
+    """The rows of one topic by partition, and its number of partitions, which may include partitions without rows."""
 
     topic: str
     rows: Mapping[int, Rows]
@@ -39,9 +40,8 @@ class Source:
 
 @contextmanager
 def open_source(spark: "SparkSession", table: "str | Path | DataFrame", from_topic: str | None) -> Generator[Source]:
-    """The rows of `from_topic`, or of the only topic of the table; those that did not parse are among them.
-
-    Raises PipelineError where that cannot be: no table, a column is missing, several topics, none.
+    """Return the rows of `from_topic`, or of the only topic of the table, including those that did not parse. Raises
+    PipelineError if there is no table, a column is missing, or there are several topics or none.
     """
     partitions: dict[str, int] = {}
     if isinstance(table, str | Path):
@@ -70,7 +70,7 @@ def _source(pieces: Pieces, partitions: Mapping[str, int], from_topic: str | Non
 
 
 def _known(spark: "SparkSession", path: str | Path) -> Table | None:
-    """What the log of the table says; None for a folder without."""
+    """Return the facts in the table's log; None for a folder without one."""
     return open_table(path, spark) if Log(open_files(path, spark)).exists else None
 
 
@@ -98,7 +98,7 @@ def _require_columns(names: Sequence[str]) -> None:
 
 
 def _paths(spark: "SparkSession", path: str | Path, known: Table | None) -> list[str] | None:
-    """The files of a table that can be read here; None where there is something that only Spark can."""
+    """Return the files of a table if they can be read here; None if only Spark can read some."""
     files = open_files(path, spark)
     if not isinstance(files, LocalFiles):
         return None
@@ -113,7 +113,7 @@ def _paths(spark: "SparkSession", path: str | Path, known: Table | None) -> list
 
 
 def _folder(root: Path) -> list[str] | None:
-    """The files of a folder, or the one file, where all are Parquet with the columns."""
+    """Return the files of a folder, or the one file, if all are Parquet with the columns; else None."""
     listed = sorted(root.iterdir()) if root.is_dir() else [root]
     paths = [one for one in listed if not one.name.startswith(("_", "."))]
     columns = [names_of(str(one)) if one.is_file() else None for one in paths]
@@ -132,7 +132,9 @@ def _parquet(spark: "SparkSession", path: str | Path) -> "DataFrame":
 
 
 def scratch_folder(spark: "SparkSession") -> str:
-    """Where Spark writes rows that are not in files yet. Raises PipelineError on a cluster without a folder for it."""
+    """Return the folder in which Spark writes rows that are not in files yet. Raises PipelineError on a cluster without
+    one.
+    """
     named = spark.conf.get(SCRATCH, None)
     if named is None and not (spark.sparkContext.master or "").startswith("local"):
         raise PipelineError(
@@ -143,10 +145,10 @@ def scratch_folder(spark: "SparkSession") -> str:
 
 
 def _written(spark: "SparkSession", frame: "DataFrame", folder: str) -> list[str]:
-    """The files of the rows, in order."""
+    """Return the files of the rows, written in order."""
     ordered = frame.repartition("partition").sortWithinPartitions("partition", "offset")
     target = f"{folder}/rows"
-    Path(folder).chmod(0o777)  # a worker may be another user's
+    Path(folder).chmod(0o777)  # a worker may run as another user
     ordered.write.options(**_FILE_OPTIONS).parquet(f"file:{target}")
     return [str(path) for path in sorted(Path(target).glob("*.parquet"))]
 

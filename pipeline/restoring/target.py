@@ -1,4 +1,4 @@
-"""The topic that is restored into: made where it is missing, and refused where the result would not be the source's."""
+"""The target topic: created if it is missing, and refused if the result would differ from the source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.records.reader import Record
 
 KEPT_FOR_EVER: Final[Mapping[str, str]] = {"retention.ms": "-1"}
-"""A topic made for old records must not delete them for their age, before their user has looked at them."""
+"""A topic created for old records must not delete them by age before its user has set the retention."""
 RENUMBER_HINT: Final = "restore into an empty topic, or with --renumber"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A topic and where its partitions begin and end."""
+    """A topic, with the start and end offsets of its partitions."""
 
     topic: str
     starts: Mapping[int, int]
@@ -28,12 +28,12 @@ class Target:
     config: Mapping[str, str | None]
 
     def place(self, partition: int) -> TopicPartition:
-        """One of its partitions."""
+        """Return one of its partitions."""
         return TopicPartition(self.topic, partition)
 
 
 def open_target(cluster: Cluster, client: WireClient, topic: str, partitions: int, config: Mapping[str, str]) -> Target:
-    """The topic, made with `partitions` where there is none. Raises PipelineError where it has fewer."""
+    """Return the topic, created with `partitions` if it is missing. Raises PipelineError if it has fewer."""
     there = cluster.topics().get(topic)
     if there is None:
         cluster.create_topic(topic, partitions, {**KEPT_FOR_EVER, **config})
@@ -51,7 +51,7 @@ def open_target(cluster: Cluster, client: WireClient, topic: str, partitions: in
 
 
 def _require(client: WireClient, topic: str, partitions: int) -> None:
-    """Wait for the leaders of a topic that has just been made."""
+    """Wait for the leaders of a topic that has just been created."""
     found = client.topics([topic]).get(topic)
     if found is None or len(found.leaders) < partitions or min(found.leaders) < 0:
         raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r} has no leaders")
@@ -60,10 +60,11 @@ def _require(client: WireClient, topic: str, partitions: int) -> None:
 def check_prefixes(
     client: WireClient, target: Target, shares: Mapping[int, Share], rows: Mapping[int, Rows]
 ) -> list[str]:
-    """See that what each partition has is the table's up to there, so that going on gives the table's records once.
+    """Check that the records of each partition are the beginning of the table's, so that continuing writes each record
+    once.
 
-    The first and the last record are compared; between those an earlier run has left nothing out. Returns notes on
-    records that cannot be seen any more. Raises PipelineError where the topic has something else.
+    The first and the last record are compared; an earlier run has written all records between them. Returns notes on
+    records that have been deleted. Raises PipelineError if the topic has other records.
     """
     wanted = {
         (partition, offset)
@@ -108,7 +109,7 @@ def _require_fillers_only(client: WireClient, place: TopicPartition, start: int,
 
 
 def check_records(client: WireClient, target: Target, wanted: set[tuple[int, int]], rows: Mapping[int, Rows]) -> None:
-    """See that the records at some partitions and offsets are the table's. Raises PipelineError."""
+    """Check that the records at some partitions and offsets are the table's. Raises PipelineError."""
     for (partition, offset), archived in rows_at(rows, wanted).items():
         _require_same(client, target.place(partition), offset, archived)
 
@@ -122,7 +123,7 @@ def _require_same(client: WireClient, place: TopicPartition, offset: int, archiv
 
 
 def rows_at(rows: Mapping[int, Rows], wanted: set[tuple[int, int]]) -> dict[tuple[int, int], Record]:
-    """Some rows of the table, by partition and offset, as records."""
+    """Return some rows of the table, by partition and offset, as records."""
     found: dict[tuple[int, int], Record] = {}
     for partition, offset in wanted:
         row = rows[partition].row(offset)
@@ -131,7 +132,7 @@ def rows_at(rows: Mapping[int, Rows], wanted: set[tuple[int, int]]) -> dict[tupl
 
 
 def move_starts(client: WireClient, target: Target, shares: Mapping[int, Share]) -> list[str]:
-    """Make the log of each partition start where the restored records do, as the source's did; returns notes."""
+    """Set the log start of each partition to its first restored record, as in the source; returns notes."""
     notes: list[str] = []
     for partition, share in shares.items():
         first, start, place = share.first, target.starts[partition], target.place(partition)

@@ -1,4 +1,4 @@
-"""What Spark's executors run: each task reads the rows of one partition out of the table's files, and writes them."""
+"""The tasks on Spark's executors: each reads the rows of one partition from the table's files, and writes them."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownParameterType=false
@@ -29,7 +29,7 @@ RESULT: Final = (
 
 
 class Way(Enum):
-    """How records come to the target."""
+    """The method of writing records to the target."""
 
     IMPORT = "import"
     PRODUCE = "produce"
@@ -37,7 +37,7 @@ class Way(Enum):
 
 
 class Work(NamedTuple):
-    """The rows of one partition that are to be written: those from `begin` up to but not with `end`."""
+    """The rows of one partition to write: from `begin` up to, but excluding, `end`."""
 
     rows: Rows
     begin: int
@@ -64,14 +64,14 @@ class Task:
     gapless: frozenset[int] = frozenset()
 
     def run(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Do the work of each number that is given; yields one row of `RESULT` for each."""
+        """Do the work of each given number; yields one row of `RESULT` for each."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield self.done(self.work[number])
         spare_worker()
 
     def done(self, work: Work) -> "pa.RecordBatch":
-        """Write the rows of one partition, and say what came of it."""
+        """Write the rows of one partition, and return the result."""
         import pyarrow as pa
 
         written, error = self._write(work)

@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Written:
-    """What one task has done to its partition.
-
-    `records` are written, `filled` offsets are without a record in the table, `present` rows were in the topic already.
-    `met_others_at` are ends of the log where something else had written what was to be written: an earlier run, or
-    another client, which the driver finds out.
+    """The result of a task: `records` were written, `filled` offsets have no record in the table, `present` rows were
+    in the topic already. `met_others_at` are log ends at which others had already written: an earlier run, or another
+    client, which the driver finds out.
     """
 
     records: int = 0
