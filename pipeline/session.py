@@ -1,4 +1,4 @@
-"""One way to a Spark session that reads and writes topics: Java, jars and settings in order."""
+"""Starts a Spark session that reads and writes topics, with Java, jars and settings."""
 
 import importlib.util
 import os
@@ -24,8 +24,9 @@ READ_OPTIONS: Final[Mapping[str, str]] = {
     "kafka.max.partition.fetch.bytes": "16777216",
     "kafka.fetch.max.bytes": "67108864",
 }
-"""Options of `format("kafka")` with which long topics are read two to three times as fast: Spark asks a broker for a
-log's bounds with every poll, and these make the polls fewer."""
+"""Options of `format("kafka")` with which long topics are read two to three times as fast: Spark requests a log's start
+and end with every poll, and these reduce the number of polls.
+"""
 
 _LOGGING: Final = Path(__file__).parent / "spark-log4j2.properties"
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -55,12 +56,12 @@ def spark_session(
     packages: Sequence[jars.Jar] = (),
     app_name: str = "odradek",
 ) -> "SparkSession":
-    """A session for notebooks and jobs, with the Kafka connector and `format("odradek")` in it.
+    """Return a session for notebooks and jobs, with the Kafka connector and `format("odradek")`.
 
     `bootstrap`, or a whole `connection`, is stored in the setting `spark.odradek.bootstrap`. `data`, a broker's data
     directory, is the default path of `format("odradek")`. `master` defaults to that of spark-submit, else `local[*]`.
-    `packages` are jars in addition to the connector. `conf` overrides everything else. An existing session is returned
-    as it is, with those of `conf` applied that Spark can change at run time.
+    `packages` are jars in addition to the connector. `conf` overrides everything else. An existing session is returned,
+    after applying the settings of `conf` that Spark can change at run time.
 
     Missing jars are downloaded first, with a progress bar on a terminal. Raises MissingError for a package that is not
     installed, PipelineError for a `master` that is invalid or does not answer, and if Spark does not start.
@@ -79,7 +80,7 @@ def spark_session(
     if chosen is not None:
         builder = builder.master(chosen)
     if (chosen or "").startswith(LOCAL):
-        # Else workers run the python3 of the PATH, which need not have what this one has.
+        # Else workers run the python3 of the PATH, which may not have this one's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     files = [str(path) for path in prepare([*jars.KAFKA, *packages])]
     settings: dict[str, Any] = {**_SETTINGS, **_settings_of(chosen)}
@@ -91,21 +92,21 @@ def spark_session(
 
 
 def _settings_of(master: str | None) -> Mapping[str, str]:
-    """What depends on where Spark runs; the driver that is started here logs errors only, wherever its workers are."""
+    """Return the settings that depend on the master; the driver started here only logs errors."""
     if master is None:
         return {}
     return _LOCAL_SETTINGS if master.startswith(LOCAL) else {"spark.driver.extraJavaOptions": _LOGGING_OPTION}
 
 
 def _register_segments(session: "SparkSession", data: str | Path | None) -> None:
-    """Let the session know `format("odradek")`."""
+    """Register `format("odradek")` in the session."""
     from odradek.pipeline.segments.source import SegmentSource
 
     session.dataSource.register(SegmentSource if data is None else SegmentSource.of(data))
 
 
 def read_options(connection: Connection) -> dict[str, str]:
-    """The options with which jobs read topics through `format("kafka")`."""
+    """Return the options with which jobs read topics by `format("kafka")`."""
     return {**READ_OPTIONS, **connection.for_spark()}
 
 
@@ -116,12 +117,12 @@ def _own_settings(bootstrap: str | None, data: str | Path | None, connection: Co
 
 
 def _is_submitted() -> bool:
-    """Whether spark-submit runs this program, and has chosen the master."""
+    """True if spark-submit runs this program, and has set the master."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _choose_java() -> None:
-    """Make Spark start the Java that was found, not the first of the PATH, which may be too old or too new."""
+    """Make Spark use the Java that `find_java` returns, not the first of the PATH, which may be too old or too new."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.resolve().parent.parent)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

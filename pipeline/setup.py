@@ -8,9 +8,8 @@ from odradek.pipeline import jars
 
 
 def prepare(wanted: Iterable[jars.Jar], *, shown: bool = True) -> list[Path]:
-    """The files of all jars, the missing ones fetched before, with a bar on a terminal unless `shown` is False.
-
-    Raises MissingError where one cannot be had.
+    """Return the files of all jars, after downloading missing ones, with a progress bar on a terminal unless `shown` is
+    False. Raises MissingError if one cannot be downloaded.
     """
     needed = list(wanted)
     missing = jars.missing(needed)

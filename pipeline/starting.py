@@ -1,4 +1,4 @@
-"""How Spark is started: masters that are none refused, failures in one line, a terminal without Spark's greeting."""
+"""Starts Spark: refuses invalid masters, reports failures in one line, and hides Spark's greeting on a terminal."""
 
 # pyright: reportUnknownMemberType=false
 # pyspark's types are incomplete
@@ -37,12 +37,12 @@ for line in sys.stdin.buffer:
         os.write({STDERR}, line)
 """
 _relays: "list[subprocess.Popen[bytes]]" = []
-"""So that none is waited for, or warned of, when its variable goes."""
+"""Keeps the processes referenced: `Popen` warns when an object of a running process is deleted."""
 _CAUSE: Final = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+(?:[\w$]*(?:Exception|Error)): (.+)")
 
 
 def check_master(master: str) -> None:
-    """Raise PipelineError for what Spark would refuse, before a JVM is started for it."""
+    """Raise PipelineError for a master that Spark would refuse, before a JVM is started."""
     if not _MASTER.fullmatch(master):
         raise PipelineError(
             f"{master!r} is no master of Spark, which is local[*], local[2], spark://HOST:PORT, yarn or k8s://URL"
@@ -50,7 +50,7 @@ def check_master(master: str) -> None:
 
 
 def check_answers(master: str) -> None:
-    """Raise PipelineError where no standalone master answers: Spark finds that out after a minute, with a traceback."""
+    """Raise PipelineError if no standalone master answers: Spark would fail after a minute, with a traceback."""
     if not master.startswith(STANDALONE):
         return
     addresses = master.removeprefix(STANDALONE).split(",")
@@ -69,7 +69,7 @@ def _connect(address: str) -> OSError | None:
 
 
 def start(builder: Any) -> "SparkSession":  # noqa: ANN401 - a SparkSession.Builder, of which pyspark has two
-    """The session. Raises PipelineError with the last cause where Spark does not start."""
+    """Return the session. Raises PipelineError with the root cause if Spark does not start."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -88,10 +88,10 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def without_greeting() -> Generator[None]:
-    """Keep the lines of `GREETING` from a terminal, where the JVM is started inside the block.
+    """Hide the lines of `GREETING` on a terminal, if the JVM is started in the block.
 
     The stderr of the JVM and its children is a pipe, from which another process copies all other lines to the terminal.
-    It is a process and not a thread, since the JVM ends a moment after this process and may write until then.
+    It is a process, not a thread, since the JVM ends after this process and may write until then.
     """
     from pyspark import SparkContext
 
@@ -112,11 +112,11 @@ def without_greeting() -> Generator[None]:
         os.close(terminal)
         if failed:
             with suppress(subprocess.TimeoutExpired):
-                relay.wait(1.0)  # what a JVM has said before it ended comes before what is said of it
+                relay.wait(1.0)  # a failed JVM's output is printed before the error
 
 
 def _start_relay() -> "subprocess.Popen[bytes]":
-    """A process that writes to the terminal what comes to stderr from now on; Ctrl-C does not end it, the pipe does."""
+    """Start a process that copies stderr to the terminal from now on; it ends with the pipe, not by Ctrl-C."""
     reader, writer = os.pipe()
     program = [sys.executable, "-I", "-S", "-c", _RELAY]
     relay = subprocess.Popen(program, stdin=reader, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603

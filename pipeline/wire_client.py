@@ -1,7 +1,8 @@
-"""A small synchronous client over our own wire messages: raw record batches out of any Kafka, and into an Odradek.
+"""A small synchronous client over our own wire messages: fetches raw record batches from any Kafka, and imports them to
+an Odradek.
 
-It finds leaders, looks for them again when they change, and repeats what may be repeated until `timeout_s` has passed.
-One thread uses a client; several threads have one each. Memory is that of one request and one response.
+It finds leaders, updates them when they change, and retries retriable errors until `timeout_s` has passed. A client is
+for one thread. It needs memory for one request and one response.
 """
 
 import time
@@ -69,7 +70,7 @@ LOOK_AGAIN: Final = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
     }
 )
-"""What may be over soon: the metadata is asked for again, and the request repeated."""
+"""Temporary errors: the metadata is requested again, and the request retried."""
 
 _OURS: Final[Mapping[ApiKey, tuple[int, int]]] = {
     **ADVERTISED,
@@ -81,11 +82,11 @@ _OURS: Final[Mapping[ApiKey, tuple[int, int]]] = {
     ApiKey.OFFSET_COMMIT: (2, 8),
     ApiKey.OFFSET_FETCH: (2, 7),
 }
-"""The versions that are asked for. Fetch 17 and 18 are for replicas; groups are named one by one, topics by name."""
+"""The supported versions. Fetch 17 and 18 are for replicas; requests name single groups, and topics by name."""
 
 
 class TopicGoneError(PipelineError):
-    """The topic does not exist, or no longer: it was deleted, or deleted and created again."""
+    """The topic does not exist, or was deleted, or deleted and recreated."""
 
     def __init__(self, topic: str, message: str) -> None:
         super().__init__(message)
@@ -93,7 +94,7 @@ class TopicGoneError(PipelineError):
 
 
 class BrokerError(PipelineError):
-    """A broker refused something; `code` is Kafka's."""
+    """A broker returned an error; `code` is Kafka's."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -108,11 +109,10 @@ class TopicInfo(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What Fetch returns of one partition. `records` are whole batches, except that the last one may be cut off.
-
-    `error` is 0, OFFSET_OUT_OF_RANGE or another code that is not repeated. Offsets are -1 where it is not 0. `aborted`
-    are the producer ids and first offsets of the aborted transactions that `records` may have records of; with
-    `READ_COMMITTED` only.
+    """A Fetch response for one partition. `records` are whole batches, except that the last one may be incomplete.
+    `error` is 0, OFFSET_OUT_OF_RANGE or another code that is not retried. Offsets are -1 if it is not 0. `aborted` are
+    the producer ids and first offsets of aborted transactions that may have records in `records`; only with
+    `READ_COMMITTED`.
     """
 
     error: int
@@ -124,7 +124,7 @@ class Fetched(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """What ImportBatches says of one partition: 0 or Kafka's error code, and where its log ends, -1 where unknown."""
+    """An ImportBatches response for one partition: 0 or Kafka's error code, and the log end offset, -1 if unknown."""
 
     error: int
     message: str | None
@@ -132,7 +132,7 @@ class Imported(NamedTuple):
 
 
 class WireClient:
-    """Open with `with WireClient(connection) as client`; connections are made when they are needed.
+    """Open with `with WireClient(connection) as client`; connections are opened at first use.
 
     Methods raise PipelineError: ConnectionLostError when no broker could be reached for `timeout_s`, TopicGoneError,
     BrokerError.
@@ -157,7 +157,7 @@ class WireClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; they are made anew when they are needed."""
+        """Close all connections; they are reopened at the next use."""
         for one in self._sockets.values():
             one.close()
         self._sockets.clear()
@@ -165,7 +165,7 @@ class WireClient:
     # Any request
 
     def request(self, message: Message, response: type[M], node: int | None = None, *, newest: int | None = None) -> M:
-        """Send a request to a broker by its id, or to any, once; in version `newest` at most.
+        """Send a request once, to a broker by its id or to any, in version `newest` at most.
 
         Raises ConnectionLostError, PipelineError.
         """
@@ -182,11 +182,11 @@ class WireClient:
             raise
 
     def has_api(self, key: ApiKey) -> bool:
-        """Whether the cluster offers a version of `key` that is known here."""
+        """Return True if the cluster supports a version of `key` that this client supports."""
         return self.repeated(lambda: self._any_socket().version_of(key, _OURS[key]) is not None)
 
     def repeated(self, attempt: Callable[[], T]) -> T:
-        """What `attempt` returns; it is repeated, with pauses, while it raises what may be over soon."""
+        """Return the result of `attempt`, which is retried, with pauses, while it raises temporary errors."""
         deadline, pause_s = time.monotonic() + self.timeout_s, FIRST_PAUSE_S
         while True:
             try:
@@ -223,7 +223,7 @@ class WireClient:
     # Metadata
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicInfo]:
-        """The topics that exist, of `names` or all. Nothing is created."""
+        """Return the existing topics, of `names` or all. Does not create topics."""
         wanted = None if names is None else tuple([MetadataRequestTopic(name=name) for name in names])
         answer = self.repeated(lambda: self._metadata(wanted))
         found: dict[str, TopicInfo] = {}
@@ -245,14 +245,14 @@ class WireClient:
         return answer
 
     def topic(self, name: str) -> TopicInfo:
-        """One topic, as it was when it was last looked up. Raises TopicGoneError."""
+        """Return one topic, from the cached metadata. Raises TopicGoneError."""
         found = self._topics.get(name) or self.topics([name]).get(name)
         if found is None:
             raise TopicGoneError(name, f"there is no topic {name!r}")
         return found
 
     def by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """The partitions by the broker that leads them. Raises TopicGoneError, and BrokerError for one without."""
+        """Return the partitions by leader. Raises TopicGoneError, and BrokerError for a partition without a leader."""
         found: dict[int, list[TopicPartition]] = {}
         for place in places:
             leaders = self.topic(place.topic).leaders
@@ -263,7 +263,7 @@ class WireClient:
         return found
 
     def nodes(self) -> list[int]:
-        """The ids of the cluster's brokers."""
+        """Return the ids of the cluster's brokers."""
         if not self._brokers:
             self.topics(())
         return list(self._brokers)
@@ -273,7 +273,9 @@ class WireClient:
     def list_offsets(
         self, places: Iterable[TopicPartition], timestamp: int, isolation: int = READ_UNCOMMITTED
     ) -> Offsets:
-        """The offset of each partition at EARLIEST, LATEST or a time in ms; -1 where no record is so late."""
+        """Return the offset of each partition at EARLIEST, LATEST or a time in ms; -1 if no record is from that time or
+        later.
+        """
         wanted = list(places)
         return self.repeated(lambda: self._list_offsets(wanted, timestamp, isolation))
 
@@ -309,10 +311,12 @@ class WireClient:
         max_wait_ms: int = 500,
         isolation: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, Fetched]:
-        """The stored batches from each position on, of at most `max_bytes` from each leader, one after the other.
+        """Fetch the stored batches from each position on, at most `max_bytes` from each leader, one leader after the
+        other.
 
-        A batch that holds a position is given whole. What may be over soon is repeated. A client keeps to the topic
-        that it has fetched first, by its id where the cluster has ids: TopicGoneError when it was created again.
+        The batch that contains a position is returned whole. Temporary errors are retried. If the cluster has topic
+        ids, a client only fetches from the topic with the id of its first fetch: raises TopicGoneError when it was
+        recreated.
         """
         known = {
             name: self._fetched.setdefault(name, self.topic(name).topic_id)
@@ -337,16 +341,16 @@ class WireClient:
     def import_batches(
         self, records: Mapping[TopicPartition, Buffer | Sequence[Buffer]], timeout_ms: int | None = None
     ) -> dict[TopicPartition, Imported]:
-        """Write whole batches at the offsets that they have, once; repeat with what `log_end_offset` says is missing.
+        """Write whole batches at their offsets, once; to retry, send the batches from `log_end_offset` on.
 
         A partition's batches may be in any number of parts, which are not copied.
-        An error is the caller's to judge: OFFSET_OUT_OF_RANGE says that the log ends beyond the first batch. After a
-        ConnectionLostError ask `list_offsets` where it ends. Raises PipelineError where the cluster has no
-        ImportBatches.
+        Errors are returned, not raised: OFFSET_OUT_OF_RANGE means that the log ends after the first batch's offset.
+        After a ConnectionLostError get the log end by `list_offsets`. Raises PipelineError if the cluster does not
+        support ImportBatches.
         """
         found: dict[TopicPartition, Imported] = {}
         if timeout_ms is None:
-            timeout_ms = round(self.timeout_s * 800)  # the answer comes before the wait for it ends
+            timeout_ms = round(self.timeout_s * 800)  # the broker's timeout, shorter than the socket's
         for leader, led in self.by_leader(records).items():
             topics: list[ImportTopic] = []
             for topic, indexes in _by_topic(led):
@@ -365,7 +369,9 @@ class WireClient:
         return found
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Move log starts forward. Raises BrokerError, for a topic that is only compacted POLICY_VIOLATION."""
+        """Move log starts forward. Raises BrokerError: POLICY_VIOLATION for a topic whose cleanup.policy is only
+        compact.
+        """
         self.repeated(lambda: self._delete_records(before))
 
     def _delete_records(self, before: Mapping[TopicPartition, int]) -> None:
@@ -384,9 +390,8 @@ class WireClient:
 
 
 def in_parts(parts: Buffer | Sequence[Buffer]) -> memoryview:
-    """The value of a request's `records` that may be in parts: each of them is encoded, as in responses.
-
-    The type says what decoding gives.
+    """Return the value of a request's `records` in parts, which are encoded as in responses. The static type is that of
+    decoded requests.
     """
     return cast("memoryview", parts)
 

@@ -1,7 +1,7 @@
 """Groups' committed offsets over our own wire messages.
 
-librdkafka 2.16.1's administrative client crashes where a coordinator is loading its groups or has moved
-(rd_kafka_cgrp_op in a handle without a group), and a broker that has just started does just that.
+Not librdkafka's: the admin client of 2.16.1 crashes while a coordinator is loading its groups, as in a broker that was
+just started, or has moved (rd_kafka_cgrp_op in a handle without a group).
 """
 
 from collections.abc import Mapping
@@ -22,26 +22,26 @@ from odradek.wire.messages.offset_commit import (
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 OF_CONSUMERS: Final = frozenset({"", "classic", "consumer"})
-"""The types of groups that commit offsets; brokers before Kafka 3.7 tell none."""
+"""The types of groups that commit offsets; brokers before Kafka 3.7 do not return types."""
 WITHOUT_MEMBERS: Final = frozenset({"Empty", "Dead"})
 NO_METADATA: Final[Mapping[TopicPartition, str]] = {}
 
 
 class Committed(NamedTuple):
-    """A committed offset, and the text that its consumer has committed with it."""
+    """A committed offset with its metadata."""
 
     offset: int
     metadata: str
 
 
 class WireGroups:
-    """The groups of a client's cluster. Methods raise PipelineError as the client's do, and repeat what may pass."""
+    """The groups of a client's cluster. Methods raise PipelineError as the client's do, and retry temporary errors."""
 
     def __init__(self, client: WireClient) -> None:
         self._client = client
 
     def states(self) -> dict[str, str]:
-        """The state of each group of consumers, as Kafka names it. From Kafka 2.6 on."""
+        """Return the state of each consumer group, under Kafka's name. Requires Kafka 2.6."""
         return self._client.repeated(self._states)
 
     def _states(self) -> dict[str, str]:
@@ -53,11 +53,11 @@ class WireGroups:
         return found
 
     def committed(self, group: str) -> Offsets:
-        """The group's committed offsets; empty for a group that does not exist."""
+        """Return the group's committed offsets; empty for a group that does not exist."""
         return {place: one.offset for place, one in self.committed_whole(group).items()}
 
     def committed_whole(self, group: str) -> dict[TopicPartition, Committed]:
-        """The same with their metadata."""
+        """As `committed`, with metadata."""
         return self._client.repeated(lambda: self._committed(group))
 
     def _committed(self, group: str) -> dict[TopicPartition, Committed]:
@@ -79,7 +79,7 @@ class WireGroups:
         offsets: Mapping[TopicPartition, int],
         metadata: Mapping[TopicPartition, str] = NO_METADATA,
     ) -> None:
-        """Commit offsets for a group without members; BrokerError of UNKNOWN_MEMBER_ID where it has some."""
+        """Commit offsets for a group without members; raises BrokerError with UNKNOWN_MEMBER_ID if it has members."""
         if offsets:
             committed = {place: Committed(offset, metadata.get(place, "")) for place, offset in offsets.items()}
             self._client.repeated(lambda: self._commit(group, committed))

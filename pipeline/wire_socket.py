@@ -1,7 +1,6 @@
-"""One blocking connection to a broker that speaks our own wire messages: TLS, SASL, versions, one request at a time.
+"""One blocking connection to a broker over our own wire messages: TLS, SASL, versions, one request at a time.
 
-For jobs that need what client libraries do not offer: record batches as they are stored. Settings have librdkafka's
-names.
+For jobs that need stored record batches, which client libraries do not return. Settings have librdkafka's names.
 """
 
 import importlib.util
@@ -24,24 +23,22 @@ M = TypeVar("M", bound=Message)
 
 CLIENT_ID: Final = "odradek-pipeline"
 MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
-"""A longer response is refused before anything is allocated for it."""
+"""The limit for responses; a larger one is refused before memory is allocated."""
 _LENGTH_BYTES: Final = 4
 _PARTS_AT_ONCE: Final = 1_000
-"""Linux takes 1,024 in one call."""
+"""The number of buffers per call; Linux accepts 1,024."""
 _TLS: Final = frozenset({"SSL", "SASL_SSL"})
 _SASL: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 _SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 
 class ConnectionLostError(PipelineError):
-    """The broker cannot be reached, or the connection ended; the request may have been carried out."""
+    """The broker cannot be reached, or the connection was closed; the request may have been executed."""
 
 
 class WireSocket:
-    """Connected and authenticated when made. For one thread at a time.
-
-    `timeout_s` bounds connecting, and each wait for bytes. Raises ConnectionLostError, PipelineError for settings that
-    make no sense or credentials that are refused, MissingError.
+    """The constructor connects and authenticates. For one thread at a time. `timeout_s` limits connecting, and each
+    wait for bytes. Raises ConnectionLostError, PipelineError for invalid settings or refused credentials, MissingError.
     """
 
     def __init__(self, host: str, port: int, settings: Mapping[str, str], timeout_s: float) -> None:
@@ -69,7 +66,7 @@ class WireSocket:
         self._socket.close()
 
     def version_of(self, key: ApiKey, ours: tuple[int, int]) -> int | None:
-        """The newest version of `key` that the broker and `ours` (first, last) have; None when there is none."""
+        """Return the newest version of `key` that the broker and `ours` (first, last) have; None if there is none."""
         theirs = self.versions.get(key)
         if theirs is None:
             return None
@@ -77,7 +74,9 @@ class WireSocket:
         return newest if newest >= max(theirs[0], ours[0]) else None
 
     def request(self, message: Message, version: int, response: type[M]) -> M:
-        """Send `message` and wait for its response. Raises ConnectionLostError; the connection is of no use then."""
+        """Send `message` and wait for its response. Raises ConnectionLostError; then the connection cannot be used any
+        more.
+        """
         key = api_key_of(message.__message__.api_key or 0)
         assert key is not None
         self._correlation += 1
@@ -93,7 +92,7 @@ class WireSocket:
         return answer
 
     def _send(self, parts: Sequence[Buffer]) -> None:
-        """Send all parts; without TLS none is copied."""
+        """Send all parts; without TLS they are not copied."""
         if isinstance(self._socket, ssl.SSLSocket):
             self._socket.sendall(b"".join(parts))
             return
@@ -162,7 +161,7 @@ class WireSocket:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code, or its number where it is a newer Kafka's."""
+    """Return Kafka's name of an error code, or the number of an unknown one."""
     try:
         return ErrorCode(code).name
     except ValueError:

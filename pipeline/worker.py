@@ -1,8 +1,8 @@
-"""What Spark's Python workers do again for every task, and need not.
+"""Avoids repeated work of Spark's Python workers.
 
 A worker serves many tasks. Before each, Spark invalidates the caches of Python's import system, and Python before 3.12
 then reads the directory of every zip file on its path anew: 60 ms for `pyspark.zip`, which does not change while Spark
-runs. After each it collects garbage, among all the objects of the modules that are loaded: 25 ms. Planning a query of
+runs. After each task it collects garbage, including all objects of loaded modules: 25 ms. Planning a query of
 `format("odradek")` takes two such tasks, and reading it one for each range; a restore takes one for each partition.
 """
 
@@ -14,14 +14,14 @@ from zipimport import zipimporter
 
 
 def spare_worker() -> None:
-    """Leave that work out from the next task on. Does nothing in other processes than Spark's workers."""
+    """Avoid that work from the next task on. Does nothing in processes other than Spark's workers."""
     if not _is_worker():
         return
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimporter) and _is_of_spark(importer.archive):
-            del sys.path_importer_cache[path]  # an import makes it again, out of what has been read
+            del sys.path_importer_cache[path]  # the next import creates it again, from the cached directory
     if not gc.get_freeze_count():
-        gc.freeze()  # what the first task has left, mostly modules: the collector need not traverse it again
+        gc.freeze()  # objects after the first task are mostly modules: the collector need not traverse them again
 
 
 def _is_worker() -> bool:
@@ -31,5 +31,5 @@ def _is_worker() -> bool:
 
 @cache
 def _is_of_spark(archive: str) -> bool:
-    """Whether it is one of the files that come with Spark; those of `--py-files` may change."""
+    """True if it is one of Spark's own files; those of `--py-files` may change."""
     return Path(archive).parent.parts[-2:] == ("python", "lib")

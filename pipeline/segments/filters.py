@@ -1,7 +1,7 @@
-"""Conditions on topic, partition, offset and timestamp that the source sees to itself, so that Spark need not.
+"""Conditions on topic, partition, offset and timestamp that the source applies itself, instead of Spark.
 
-A condition compares one column with constants. It works on one value as on a NumPy array of them: the comparisons of
-Python do both.
+A condition compares one column with constants. It works on one value or on a NumPy array of values, since Python's
+comparison operators do both.
 """
 
 import operator
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 Values: TypeAlias = Any
-"""One value, or a NumPy array of them; of comparisons a bool, or an array of them."""
+"""One value, or a NumPy array of values; for results of comparisons a bool, or an array of bools."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -31,14 +31,16 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of a column: with several `values`, of one of them (eq) or of all (ne). Times in microseconds."""
+    """A condition on a column: with several `values`, for any of them (eq) or for all (ne). Times are in
+    microseconds.
+    """
 
     column: str
     compare: Callable[[Any, Any], Any]
     values: tuple[Any, ...]
 
     def holds(self, value: Values) -> Values:
-        """Whether it holds of a value, or of each of an array."""
+        """Return whether it holds for a value, or for each of an array."""
         found: Values = self.compare(value, self.values[0])
         for each in self.values[1:]:
             other: Values = self.compare(value, each)
@@ -47,7 +49,7 @@ class Condition:
 
 
 def condition_of(found: object) -> Condition | None:
-    """Translate a filter of `pyspark.sql.datasource`; None for one that is Spark's to see to."""
+    """Translate a filter of `pyspark.sql.datasource`; None for one that Spark has to apply."""
     negated = type(found).__name__ == "Not"
     inner: Any = getattr(found, "child", None) if negated else found
     kind = type(inner).__name__
@@ -68,7 +70,7 @@ def condition_of(found: object) -> Condition | None:
 
 
 def _comparable(column: str, value: object) -> Values | None:
-    """Return the constant as the column is compared with it, None where it is of another type."""
+    """Return the constant in the form for comparisons with the column, None if it has another type."""
     if column == "timestamp":
         return _microseconds(value) if isinstance(value, datetime) else None
     if column == "topic":
@@ -84,7 +86,7 @@ def _microseconds(value: datetime) -> int:
 
 @dataclass(frozen=True)
 class Conditions:
-    """All that must hold of a row."""
+    """All conditions on a row."""
 
     all: tuple[Condition, ...] = ()
 
@@ -94,13 +96,13 @@ class Conditions:
         return all(each.holds(known[each.column]) for each in self.all if each.column in known)
 
     def offsets_within(self, start: int, end: int) -> tuple[int, int]:
-        """Return the part of a range of offsets outside which no row satisfies them; empty: (start, start)."""
+        """Return the part of a range of offsets that may have matching rows; (start, start) if there is none."""
         low, high = self._bounds("offset", start, end - 1)
         return (max(start, low), min(end, high + 1)) if low <= high else (start, start)
 
     @property
     def since_ms(self) -> int | None:
-        """A time in milliseconds below which no row satisfies them, None without one."""
+        """The time in ms below which no row matches, None if there is none."""
         low, _ = self._bounds("timestamp", *_INT64)
         return None if low == _INT64[0] else low // 1000
 
@@ -116,7 +118,7 @@ class Conditions:
 
     @property
     def of_rows(self) -> Sequence[Condition]:
-        """Those that differ from row to row."""
+        """The conditions on columns that differ from row to row."""
         return [each for each in self.all if each.column in ("offset", "timestamp") and each.values != (None,)]
 
 

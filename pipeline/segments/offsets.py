@@ -1,4 +1,4 @@
-"""From where to where each partition is read, and how that is divided between tasks."""
+"""The range of offsets to read of each partition, and its division between tasks."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ Partition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True)
 class Extent:
-    """A partition as it is now: `start` ≤ offset < `end` can be read."""
+    """A partition's current range: `start` ≤ offset < `end` can be read."""
 
     directory: Path
     start: int = 0
@@ -31,14 +31,14 @@ class Extent:
 
 
 class Planner:
-    """Decides what to read, from the options and the present state of the data directory."""
+    """Decides what to read, from the options and the current state of the data directory."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._catalog = Catalog(LmdbLogs(options.path))
 
     def partitions(self) -> dict[Partition, Path]:
-        """Return the partitions that are subscribed to. Raises PipelineError for a topic that is not there."""
+        """Return the partitions that are subscribed to. Raises PipelineError for a topic that does not exist."""
         topics = self._catalog.topics()
         subscription = self._options.subscription
         if subscription.pattern is not None:
@@ -69,7 +69,7 @@ class Planner:
         return self._options.path / partition_dir_name(key)
 
     def extents(self) -> dict[Partition, Extent]:
-        """Return what can be read of each partition now."""
+        """Return the current range of each partition."""
         return {partition: self._extent(directory) for partition, directory in self.partitions().items()}
 
     def _extent(self, directory: Path) -> Extent:
@@ -77,7 +77,7 @@ class Planner:
             with LogView.open(directory) as view:
                 return Extent(directory, view.log_start_offset, self._end(view))
         except LogGoneError:
-            return Extent(directory)  # never used, or about to be deleted: a task finds what is lost
+            return Extent(directory)  # never written to, or being deleted: a task reports lost offsets
 
     def _end(self, view: LogView) -> int:
         end = last_stable_offset(view) if self._options.committed else view.log_end_offset
@@ -86,7 +86,7 @@ class Planner:
         return max(end, view.log_start_offset)
 
     def resolve(self, bound: Bound, extents: Mapping[Partition, Extent], *, starting: bool) -> dict[Partition, int]:
-        """Return the offset that a bound means for each partition. Raises OptionError, PipelineError."""
+        """Return the offset of a bound for each partition. Raises OptionError, PipelineError."""
         self._check_named(bound, extents)
         return {partition: self._resolve(bound, partition, extent, starting) for partition, extent in extents.items()}
 
@@ -125,7 +125,7 @@ class Planner:
     def between(
         self, starts: Mapping[Partition, int], ends: Mapping[Partition, int], extents: Mapping[Partition, Extent]
     ) -> list[Range]:
-        """Return the ranges with offsets in them."""
+        """Return the ranges that are not empty."""
         return [
             Range(topic, index, str(extents[topic, index].directory), starts[topic, index], end)
             for (topic, index), end in ends.items()
@@ -144,7 +144,7 @@ class Planner:
 
 
 def _within(found: Range, conditions: Conditions) -> Iterator[Range]:
-    """Leave out what conditions rule out without a look at records."""
+    """Omit the offsets that conditions exclude without reading records."""
     if conditions.allow_partition(found.topic, found.partition):
         start, end = conditions.offsets_within(found.start, found.end)
         if start < end:
@@ -159,7 +159,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _first_offset_since(extent: Extent, time_ms: int) -> int | None:
-    """Return the offset of the first record that is not older, as ListOffsets by time does."""
+    """Return the offset of the first record that is not older than a time, as ListOffsets does."""
     while True:
         try:
             with LogView.open(extent.directory) as view:

@@ -1,4 +1,4 @@
-"""The options of a read: those of `format("kafka")` by the same names, and a few of our own."""
+"""The options of a read: those of `format("kafka")`, under the same names, and a few of our own."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -40,19 +40,19 @@ _OF_THE_WIRE: Final = (
     "kafkaConsumer.pollTimeoutMs",
     "useDeprecatedOffsetFetching",
 )
-"""Options of `format("kafka")` that concern its connections: without a meaning here, and allowed, as `kafka.*` is."""
+"""Options of `format("kafka")` about connections: ignored here, like `kafka.*`."""
 
 _LIMITS: Final = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
-"""Options of `format("kafka")` that a source in Python could not keep to under every trigger."""
+"""Options of `format("kafka")` that a source in Python cannot support with every trigger."""
 
 
 class OptionError(PipelineError):
-    """An option is unknown, missing or not to be understood. The message names it."""
+    """An option is unknown, missing or invalid. The message names it."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a read begins or ends: `default` (EARLIEST or LATEST) unless offsets or times are given."""
+    """The start or end of a read: `default` (EARLIEST or LATEST) unless offsets or times are given."""
 
     default: int
     offsets: SpecificOffsets | None = None
@@ -61,13 +61,13 @@ class Bound:
 
     @property
     def is_specific(self) -> bool:
-        """Whether each partition must be named."""
+        """True if each partition has to be named."""
         return self.offsets is not None or self.times_ms is not None
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which partitions are meant: one of the three is given."""
+    """The partitions to read: one of the three is given."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -119,7 +119,7 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
 
 
 def _known(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options by their own names; Spark makes no difference of case."""
+    """Return the options by their canonical names; Spark's names are case-insensitive."""
     names = {name.lower(): name for name in (*_OWN, *_OF_THE_WIRE)}
     limits = [name for name in given if name.lower() in _LIMITS]
     if limits:
@@ -170,7 +170,7 @@ def _list(found: object) -> Iterable[str]:
 
 
 def _bound(found: Mapping[str, str], which: str, default: int) -> Bound:
-    """Read where to begin or to end: a time before times of partitions before offsets, as in Kafka's source."""
+    """Parse a bound. A time takes precedence over times of partitions, and those over offsets, as in Kafka's source."""
     at, by_time, by_offset = (found.get(which + each) for each in ("Timestamp", "OffsetsByTimestamp", "Offsets"))
     if at is not None:
         return Bound(default, time_ms=_int(at, which + "Timestamp"))

@@ -1,4 +1,4 @@
-"""Records to Arrow columns by `odradek.wire.records`, one by one: slower, and the measure of what is right."""
+"""Decodes records to Arrow columns with `odradek.wire.records`, one by one: slower, and the reference for `vectors`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from odradek.wire.records.reader import read_section
 
 
 def decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) -> Columns:
-    """Decode the records of batches that `keep` lets through. Raises CorruptBatch."""
+    """Decode the records of batches that pass `keep`. Raises CorruptBatch."""
     rows: list[tuple[Any, ...]] = []
     for header, data in sections:
         timestamp_type = int(header.timestamp_type)

@@ -1,6 +1,6 @@
 """The records of a range of one partition's offsets, as Arrow record batches.
 
-A range is read from the log's present segments, not from those at the time of the plan. If a segment disappears during
+A range is read from the log's current segments, not from those at the time of the plan. If a segment disappears during
 the read, the rest is read from its replacement (compaction), or its loss is reported (retention).
 """
 
@@ -24,17 +24,17 @@ from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import records_section
 
 BATCH_BYTES: Final = 1024 * 1024
-"""The decompressed bytes of records in an Arrow record batch; a larger Kafka batch becomes one by itself."""
+"""The decompressed size of the records in an Arrow record batch; a larger Kafka batch is one by itself."""
 BATCH_RECORDS: Final = 50_000
 
 _LOOKS: Final = 5
-"""How often a segment that the log still names is looked for."""
+"""The maximal number of attempts to open a segment that the log still names."""
 
 _logger = logging.getLogger(__name__)
 
 
 class DataLossError(PipelineError):
-    """Offsets that were to be read are gone. With `failOnDataLoss` false they are skipped, with a warning."""
+    """Offsets of the range have been deleted. With `failOnDataLoss` false they are skipped, with a warning."""
 
 
 class DamagedBatchError(PipelineError):
@@ -57,7 +57,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Reading:
-    """How records are read, the same for all tasks of a query. `fails_on_loss` is `failOnDataLoss`."""
+    """The parameters of reading, common to all tasks of a query. `fails_on_loss` is `failOnDataLoss`."""
 
     committed: bool = True
     with_headers: bool = False
@@ -80,9 +80,9 @@ class Reading:
 
 
 def decoder() -> ModuleType:
-    """Return the decoding module: the one with NumPy if that is installed, else our own reader."""
+    """Return the decoding module: `vectors` if NumPy is installed, else `plain`."""
     try:
-        from odradek.pipeline.segments import vectors  # NumPy may not be there
+        from odradek.pipeline.segments import vectors  # NumPy may not be installed
     except ImportError:
         from odradek.pipeline.segments import plain
 
@@ -118,9 +118,9 @@ def _record_batch(wanted: Range, columns: Columns, how: Reading) -> Array:
 
 @lru_cache(maxsize=4)
 def _repeated(kind: Array, value: bytes, count: int) -> Array:
-    """Return a column that is the same in all rows; `pyarrow.repeat` does so too, but imports pandas first.
+    """Return a column with the same value in all rows, without `pyarrow.repeat`, which imports pandas.
 
-    Batches that follow each other often have the same number of records, and then share it.
+    Cached, since consecutive batches often have the same number of records.
     """
     buffers = [None, pa.py_buffer(value * count)]
     if kind == pa.string():
@@ -130,7 +130,7 @@ def _repeated(kind: Array, value: bytes, count: int) -> Array:
 
 
 def _blocks(sections: Iterator[Section]) -> Iterator[Sequence[Section]]:
-    """Gather batches into what is decoded at once."""
+    """Group batches for decoding together."""
     block: list[Section] = []
     size_bytes = records = 0
     for section in sections:
@@ -145,7 +145,7 @@ def _blocks(sections: Iterator[Section]) -> Iterator[Sequence[Section]]:
 
 
 def _sections(wanted: Range, how: Reading) -> Iterator[Section]:
-    """Walk the batches of the range that hold records to show, checked and decompressed."""
+    """Yield the batches of the range with visible records, checked and decompressed."""
     since_ms = how.conditions.since_ms
     for value, aborted in _values(wanted, how, since_ms):
         try:
@@ -186,7 +186,7 @@ def _values(wanted: Range, how: Reading, since_ms: int | None) -> Iterator[tuple
             except SegmentGoneError as gone:
                 missed.append((position, view.segments))
                 if missed.count(missed[-1]) > _LOOKS:
-                    raise  # not gone for something else to take its place: missing
+                    raise  # not replaced by another segment: the file is missing
                 _logger.info("%s: %s; going on at offset %d", wanted, gone, position)
             else:
                 return
@@ -201,7 +201,7 @@ def _view(wanted: Range, position: int, how: Reading) -> LogView | None:
 
 
 def _begin(wanted: Range, position: int, view: LogView, how: Reading) -> int:
-    """Return the offset to read from, after reporting offsets that are no longer there."""
+    """Return the offset to read from, after reporting deleted offsets."""
     name = f"{wanted.topic}-{wanted.partition}"
     if view.log_start_offset > position:
         lost = min(view.log_start_offset, wanted.end)
@@ -214,7 +214,7 @@ def _begin(wanted: Range, position: int, view: LogView, how: Reading) -> int:
 
 
 def lose(what: str, how: Reading) -> None:
-    """Tell of lost offsets. Raises DataLossError unless they are to be skipped."""
+    """Log a warning about lost offsets; raises DataLossError unless they have to be skipped."""
     if how.fails_on_loss:
         raise DataLossError(f"{what}; to skip what is lost set the option failOnDataLoss to false")
     _logger.warning("data loss: %s", what)

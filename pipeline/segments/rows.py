@@ -1,4 +1,4 @@
-"""What both decoders take and give: batches' records, which of them to keep, and Arrow columns."""
+"""The input and output of both decoders: batches' records, the filter of rows, and Arrow columns."""
 
 import importlib
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from odradek.pipeline.segments.filters import Condition, Values
 from odradek.wire.records.batch import BatchHeader
 
 pa: Any = importlib.import_module("pyarrow")
-"""pyarrow, which has no types: imported here alone, so that only one name is without them."""
+"""pyarrow, which has no types: imported only here, so that only one name is untyped."""
 
 MICROSECONDS: Final = 1000
-"""In a millisecond: Spark's timestamps count the former, Kafka's the latter."""
+"""Microseconds per millisecond: Spark's timestamps are in the former, Kafka's in the latter."""
 MAX_TIMESTAMP_MS: Final = (2**63 - 1) // MICROSECONDS
 
 Array: TypeAlias = Any
@@ -25,14 +25,14 @@ COLUMN_TYPES: Final = (pa.binary(), pa.binary(), pa.int64(), TIMESTAMP_TYPE, pa.
 
 
 class Section(NamedTuple):
-    """A batch: its header, and its records after decompression."""
+    """A batch: its header, and its decompressed records."""
 
     header: BatchHeader
     data: bytes | memoryview
 
 
 class Columns(NamedTuple):
-    """The columns of the rows kept, without topic and partition. `headers` is None unless they were wanted."""
+    """The columns of the kept rows, without topic and partition. `headers` is None unless requested."""
 
     key: Array
     value: Array
@@ -44,20 +44,20 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which rows to keep: those with `start_offset` ≤ offset < `end_offset` of which all conditions hold."""
+    """Keeps rows with `start_offset` ≤ offset < `end_offset` that satisfy all conditions."""
 
     start_offset: int
     end_offset: int
     conditions: Sequence[Condition] = ()
 
     def passes(self, offset: Values, timestamp_us: Values) -> Values:
-        """Whether to keep a row, or each of arrays of them."""
+        """Return whether to keep a row, or each row of arrays."""
         kept = (offset >= self.start_offset) & (offset < self.end_offset)
         for each in self.conditions:
             kept = kept & each.holds(offset if each.column == "offset" else timestamp_us)
         return kept
 
     def takes_all(self, sections: Sequence[Section]) -> bool:
-        """Whether it is certain that no row of the batches is left out."""
+        """True if all rows of the batches are certainly kept."""
         first, last = sections[0].header, sections[-1].header
         return not self.conditions and first.base_offset >= self.start_offset and last.last_offset < self.end_offset

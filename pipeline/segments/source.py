@@ -1,4 +1,4 @@
-"""What Spark calls: `spark.dataSource.register(SegmentSource)`, then `spark.read.format("odradek")`."""
+"""The Spark data source: `spark.dataSource.register(SegmentSource)`, then `spark.read.format("odradek")`."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,8 +20,9 @@ Offsets: TypeAlias = dict[str, dict[str, int]]
 
 _SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 _PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The module of Spark's that runs where conditions are pushed down. Elsewhere Spark 4.1 refuses a reader that has them
-while `spark.sql.python.filterPushdown.enabled` is false, its default."""
+"""Spark's module that runs in the process in which filters are pushed down. Elsewhere Spark 4.1 refuses a reader with
+`pushFilters` if `spark.sql.python.filterPushdown.enabled` is false, its default.
+"""
 _HEADERS = "headers array<struct<key: string, value: binary>>"
 
 
@@ -35,12 +36,12 @@ class SegmentSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What to give to `format`."""
+        """The name for `format`."""
         return "odradek"
 
     @classmethod
     def of(cls, data: str | Path) -> type["SegmentSource"]:
-        """Return a source to register that reads the data directory `data` where no `path` is given."""
+        """Return a source to register, with the data directory `data` as the default of `path`."""
         return type("SegmentSource", (cls,), {"default_path": str(data)})
 
     def _parsed(self, *, streaming: bool) -> Options:
@@ -50,7 +51,7 @@ class SegmentSource(DataSource):
         return of_read.parse(given, streaming=streaming)
 
     def schema(self) -> str:
-        """The columns of `format("kafka")`; `headers` with the option `includeHeaders`."""
+        """Return the columns of `format("kafka")`; `headers` with the option `includeHeaders`."""
         spare_worker()
         wants_headers = str(self.options.get("includeHeaders", "")).strip().lower() == "true"
         return f"{_SCHEMA}, {_HEADERS}" if wants_headers else _SCHEMA
@@ -66,7 +67,7 @@ class SegmentSource(DataSource):
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The input of one task."""
 
     def __init__(self, wanted: Range) -> None:
         super().__init__(wanted)
@@ -89,20 +90,20 @@ class SegmentReader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     def partitions(self) -> Sequence[RangePartition]:
-        """Plan one task a partition, or more by `minPartitions`; none where nothing can be found."""
+        """Plan one task per partition, or more by `minPartitions`; none if the filters exclude everything."""
         spare_worker()
         ranges = Planner(self._options).ranges(Conditions(tuple(self._conditions)))
         return [RangePartition(each) for each in ranges]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        """Read what a task was given; None where there is nothing to read."""
+        """Read the range of a task; None if there is nothing to read."""
         if isinstance(partition, RangePartition):
             yield from read_range(partition.range, _reading(self._options, self._conditions))
         spare_worker()
 
 
 class PushingReader(SegmentReader):
-    """A batch read that sees to conditions on topic, partition, offset and timestamp itself."""
+    """A batch read that applies conditions on topic, partition, offset and timestamp itself."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Accept the filters that the reader can apply, and return the others to Spark."""
@@ -122,22 +123,22 @@ class SegmentStreamReader(DataSourceStreamReader):
         self._planner = Planner(options)
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name, here and below
-        """Where a new query begins."""
+        """Return the position at which a new query begins."""
         extents = self._planner.extents()
         return _written(self._planner.resolve(self._options.starting, extents, starting=True))
 
     def latestOffset(self) -> Offsets:  # noqa: N802
-        """The ends of the partitions now."""
+        """Return the current ends of the partitions."""
         return _written({partition: extent.end for partition, extent in self._planner.extents().items()})
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[RangePartition]:
-        """Plan a micro-batch. Raises DataLossError for partitions that are gone or went back."""
+        """Plan a micro-batch. Raises DataLossError for partitions that were deleted or whose end has decreased."""
         if start == end:
             return []
         starts, ends, extents = _read(start), _read(end), self._planner.extents()
         self._check_lost(starts, ends, extents)
         known = {partition: end for partition, end in ends.items() if partition in extents}
-        # a partition that is new begins at its start
+        # a new partition begins at its start
         begins = {partition: starts.get(partition, extents[partition].start) for partition in known}
         ranges = self._planner.between(begins, known, extents)
         return [RangePartition(each) for each in self._planner.divided(ranges)]
@@ -156,10 +157,10 @@ class SegmentStreamReader(DataSourceStreamReader):
                 lose(f"the new partition {topic}-{index} has lost offsets below {extents[topic, index].start}", how)
 
     def commit(self, end: Offsets) -> None:
-        """Nothing to do: the data directory stores no reader's position."""
+        """Do nothing: the data directory does not store readers' positions."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read what a task was given."""
+        """Read the range of a task."""
         assert isinstance(partition, RangePartition)
         yield from read_range(partition.range, _reading(self._options))
 

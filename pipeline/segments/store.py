@@ -1,4 +1,4 @@
-"""The one door to the files of LMDB segments."""
+"""The only module that imports the reader of LMDB segments' files."""
 
 from odradek.storage_backends.lmdb_segments.beside import LmdbLogs, LogGoneError, LogView, SegmentGoneError
 from odradek.storage_backends.lmdb_segments.layout import partition_dir_name

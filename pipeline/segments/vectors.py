@@ -1,10 +1,10 @@
-"""Records to Arrow columns with NumPy: at most one short step in Python a record, all else on arrays of them.
+"""Decodes records to Arrow columns with NumPy: at most one short step of Python per record, the rest on arrays.
 
-A batch says how many records it has, and a record how long it is; so Python walks from record to record and notes
-where each ends, or sees of many at once that they are as long as the first. The fields behind are varints at known
-places, read for all records at once. Keys and values are not
-cut out one by one: the buffer as a whole becomes an Arrow array of alternating slices, of which `take` copies those
-that are wanted. What is not as it should be is left to `plain`, which says exactly what is wrong.
+A batch contains its number of records, and a record its length; so Python steps from record to record and stores each
+end, or detects that many have the same length as the first. The following fields are varints at known positions, read
+for all records at once. Keys and values are not sliced one by one: the whole buffer is wrapped as an Arrow array of
+alternating slices, of which `take` copies the requested ones. Invalid records are left to `plain`, which raises the
+exact error.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from odradek.wire.records.batch import HEADER_BYTES, LOG_APPEND_TIME_FLAG
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 _RUN: Final = 16
-"""Fewer records of the same length are walked one by one."""
+"""The minimal number of records of the same length that are handled as a run."""
 _VARINT_BYTES: Final = 5
 _VARLONG_BYTES: Final = 10
 
@@ -40,7 +40,7 @@ class _OddError(Exception):
 
 
 def decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) -> Columns:
-    """Decode the records of batches that `keep` lets through. Raises CorruptBatch."""
+    """Decode the records of batches that pass `keep`. Raises CorruptBatch."""
     try:
         return _decode(sections, keep, with_headers=with_headers)
     except (_OddError, IndexError, pa.ArrowInvalid):
@@ -66,9 +66,9 @@ def _decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool)
 
 
 def _in_one_buffer(sections: Sequence[Section]) -> tuple[bytes, list[int]]:
-    """Return a buffer that has the records of all batches, and where those of each begin.
+    """Return a buffer with the records of all batches, and the position of each batch's records.
 
-    It is the one that was read where that has them all, uncompressed; nothing is copied then.
+    If the buffer that was read has all of them, uncompressed, it is returned, and nothing is copied.
     """
     first = sections[0].data
     whole = first.obj if isinstance(first, memoryview) else None
@@ -79,7 +79,7 @@ def _in_one_buffer(sections: Sequence[Section]) -> tuple[bytes, list[int]]:
 
 
 def _bounds(data: bytes, buffer: Array, begins: Sequence[int], sections: Sequence[Section]) -> tuple[Ints, Ints]:
-    """Return where each record begins and ends."""
+    """Return the begin and end of each record."""
     starts: list[Ints] = []
     ends: list[Ints] = []
     for begin, (header, section) in zip(begins, sections, strict=True):
@@ -92,7 +92,7 @@ def _bounds(data: bytes, buffer: Array, begins: Sequence[int], sections: Sequenc
 
 
 def _section_ends(data: bytes, buffer: Array, position: int, count: int) -> Ints:
-    """Return where each record of a batch ends: by runs of records of one length, one by one between them."""
+    """Return the end of each record of a batch: by runs of records of one length, and one by one between runs."""
     parts: list[Ints] = []
     stride = _RUN
     while count > 0:
@@ -104,7 +104,7 @@ def _section_ends(data: bytes, buffer: Array, position: int, count: int) -> Ints
             ends: list[int] = []
             _walk(data, position, min(count, stride), ends)
             found = np.array(ends, np.int64)
-            stride *= 2  # records of different lengths are not looked at for runs all the time
+            stride *= 2  # runs are not searched at every record if lengths differ
         parts.append(found)
         position = int(found[-1])
         count -= len(found)
@@ -112,7 +112,7 @@ def _section_ends(data: bytes, buffer: Array, position: int, count: int) -> Ints
 
 
 def _run(data: bytes, buffer: Array, position: int, count: int) -> tuple[int, int]:
-    """Return how long the record at `position` is, and how many are so from there on, `count` at most."""
+    """Return the length of the record at `position`, and how many consecutive records have it, at most `count`."""
     length = _record_end(data, position) - position
     fitting = min(count, (len(data) - position) // length) if length > 0 else 0
     if fitting < _RUN:
@@ -151,7 +151,7 @@ def _record_end(data: bytes, position: int) -> int:
 
 
 class _Slices(NamedTuple):
-    """Parts of the buffer: where they begin and end (in rising order), and which are null."""
+    """Slices of the buffer: their begins and ends (ascending), and which are null."""
 
     starts: Ints
     ends: Ints
@@ -159,7 +159,7 @@ class _Slices(NamedTuple):
 
 
 class _Records:
-    """The fields of all records. Raises _OddError if their lengths do not add up to those of the records."""
+    """The fields of all records. Raises _OddError if the fields' lengths do not match the records'."""
 
     def __init__(self, buffer: Array, starts: Ints, ends: Ints, sections: Sequence[Section]) -> None:
         self._buffer = buffer
@@ -197,7 +197,7 @@ class _Records:
         return ((value >> np.uint64(1)) ^ (np.uint64(0) - (value & np.uint64(1)))).view(np.int64), position
 
     def _bytes(self, position: Ints, ends: Ints | None = None) -> tuple[_Slices, Ints]:
-        """Read a length and the bytes behind it, of each record."""
+        """Read a length and the following bytes, for each record."""
         length, start = self._varint(position, ends=ends)
         nulls = length < 0
         end = start + np.where(nulls, 0, length)
@@ -242,13 +242,13 @@ class _Records:
             raise _OddError
 
     def kept(self, keep: RowFilter, sections: Sequence[Section]) -> Ints:
-        """Return which records to keep, by number."""
+        """Return the numbers of the records to keep."""
         if keep.takes_all(sections):
             return np.arange(len(self.offset))
         return np.flatnonzero(keep.passes(self.offset, self.timestamp_ms * MICROSECONDS))
 
     def headers(self, blob: Array, kept: Ints) -> Array:
-        """Return the column of record headers: null for a record that has none."""
+        """Return the column of record headers: null for a record without headers."""
         counts = self._header_counts[kept]
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         keys, values = self._all_headers(blob, kept)
@@ -268,7 +268,7 @@ class _Records:
 
 
 def _ordered(blob: Array, parts: Sequence[_Slices], order: Ints) -> Array:
-    """Return slices in the order of the records that they belong to."""
+    """Return slices in the order of their records."""
     joined = _Slices(*[np.concatenate(fields)[order] for fields in zip(*parts, strict=True)])
     return _slices(blob, joined, np.arange(len(order)))
 
@@ -286,10 +286,10 @@ def _slices(blob: Array, parts: _Slices, kept: Ints) -> Array:
 
 
 def _numbers(kind: Array, values: Array, present: Array | None = None) -> Array:
-    """Return an Arrow array over NumPy's memory; `pyarrow.array` does so too, but imports pandas first."""
+    """Return an Arrow array over NumPy's memory, without `pyarrow.array`, which imports pandas."""
     return pa.Array.from_buffers(kind, len(values), [present, pa.py_buffer(values)])
 
 
 def _bitmap(present: Array) -> Array:
-    """Return which values are not null, as Arrow notes it."""
+    """Return Arrow's validity bitmap."""
     return pa.py_buffer(np.packbits(present, bitorder="little"))

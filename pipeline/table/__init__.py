@@ -1,7 +1,7 @@
-"""A table that jobs keep: Parquet files, and a log that alone says which of them count and what they hold.
+"""The table format of the archive job: Parquet files, and a log that lists the table's files and their contents.
 
-`manifest` has the values, `log` the one atomic step, `files` and `hadoop_files` the file system, `reading` what other
-jobs and users open tables with. docs/pipeline.md ("Exactly once") tells why it is made so.
+`manifest` has the values, `log` the atomic commit, `files` and `hadoop_files` the file system, `reading` the functions
+with which other jobs and users open tables. docs/pipeline.md ("Exactly once") has the reasons for the design.
 """
 
 from odradek.pipeline.table.manifest import DataFile, OffsetRange, Progress, Span, Table

@@ -1,4 +1,4 @@
-"""The few operations of a file system that a table needs, below one folder. Names are relative to it."""
+"""The file system operations that a table needs, in one folder. Names are relative to it."""
 
 import errno
 import os
@@ -14,44 +14,46 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TEMPORARY: Final = ".new-"
-"""How the names of files begin that are being written, which no listing gives."""
+"""The prefix of the names of unfinished files, which are not listed."""
 
 
 class Files(Protocol):
-    """The files of one table. Errors of the file system are OSError, or PipelineError with its own words."""
+    """The files of one table. Errors of the file system are OSError, or PipelineError with Hadoop's message."""
 
     root: str
-    """The folder as Spark names it."""
+    """The folder's path for Spark."""
 
     def names(self, folder: str = "") -> list[str]:
-        """The names of what is in a folder, sorted; none where it does not exist."""
+        """Return the names of a folder's entries, sorted; none if it does not exist."""
         ...
 
     def read(self, name: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         ...
 
     def create(self, name: str, text: str) -> bool:
-        """Make a file with this text, whole or not at all; False, and nothing is changed, where it exists already.
+        """Atomically create a file with this text; return False, and change nothing, if it exists already.
 
-        Of two that create the same name at once one gets False. The file is durable on return.
+        If two processes create the same name at once, one gets False. The file is durable on return.
         """
         ...
 
     def move(self, source: str, target: str) -> bool:
-        """Give a file its final name; False where it has gone from its old one, which is so after the first time."""
+        """Rename a file to its final name; return False if it does not exist under its old one, as after an earlier
+        call.
+        """
         ...
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or a folder of this name."""
+        """Return True if there is a file or a folder of this name."""
         ...
 
     def delete(self, name: str) -> None:
-        """Delete a file, or a folder with all that is in it; nothing is done where there is none."""
+        """Delete a file, or a folder with its contents; no error if there is none."""
         ...
 
     def sync(self, name: str) -> None:
-        """Make a file of Spark's durable, where that is not so by itself."""
+        """Make a file written by Spark durable, if it is not yet."""
         ...
 
 
@@ -76,7 +78,7 @@ class LocalFiles:
         return (self._root / name).read_text()
 
     def create(self, name: str, text: str) -> bool:
-        """See Files. A hard link is what fails where its name exists; a rename would replace the file."""
+        """See Files. It uses a hard link, which fails if its name exists; a rename would replace the file."""
         target = self._root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f"{TEMPORARY}{uuid.uuid1().hex}")
@@ -110,7 +112,7 @@ class LocalFiles:
         return (self._root / name).exists()
 
     def delete(self, name: str) -> None:
-        """See Files. Another process may delete the same at the same time."""
+        """See Files. Another process may delete the same entry at the same time."""
         path = self._root / name
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -142,7 +144,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def open_files(path: str | Path, spark: "SparkSession | None" = None) -> Files:
-    """The files below `path`: a path of this machine, `file:`, or with a session any URL that its Hadoop knows."""
+    """Return the files below `path`: a local path, `file:`, or with a session any URL that its Hadoop supports."""
     text = str(path)
     scheme = urlsplit(text).scheme if isinstance(path, str) else ""
     if scheme == "file":

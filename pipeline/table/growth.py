@@ -1,4 +1,4 @@
-"""How a table's schema grows: new fields are added, numbers widen; anything else does not fit."""
+"""The evolution of a table's schema: new fields are added, number types widen; other changes are conflicts."""
 
 # ruff: noqa: ANN401 - Spark's types and columns; pyspark is imported late
 
@@ -10,14 +10,16 @@ _BIGINT_DIGITS: Final = 19
 _MOST_DIGITS: Final = 38
 
 Conflict = Callable[[str, Any, Any], None]
-"""Told of a field's path, its type in the table and the type that does not fit, None where only its name is in the way:
-it differs by nothing but case from another's."""
+"""Called with a field's path, its type in the table and the conflicting type, None if the conflict is that its name
+differs only by case from another's.
+"""
 
 
 def merged(old: Any, new: Any, conflict: Conflict, path: str = "") -> Any:
-    """The narrowest type for the values of both `old` and `new`. If there is none: `old`, and a call of `conflict`.
+    """Return the narrowest type for the values of both `old` and `new`. If there is none, call `conflict` and return
+    `old`.
 
-    A struct gets the fields of both, those of `old` first. Of two names that differ only by case the first stays.
+    A struct gets the fields of both, those of `old` first. Of two names that differ only by case the first is kept.
     """
     from pyspark.sql import types as t
 
@@ -56,7 +58,9 @@ def _merged_structs(old: Any, new: Any, conflict: Conflict, path: str) -> Any:
 
 
 def widened(old: Any, new: Any) -> Any | None:
-    """The number type that holds all values of both; None where there is none. A double holds large integers nearly."""
+    """Return the number type for all values of both; None if there is none. A double represents large integers
+    approximately.
+    """
     from pyspark.sql import types as t
 
     names = old.simpleString(), new.simpleString()
@@ -81,7 +85,7 @@ def _decimal(old: Any, new: Any) -> Any | None:
 
 
 def grown(column: Any, old: Any, new: Any) -> Any:
-    """A column of the type `old` as the type `new` that has grown out of it."""
+    """Return a column of the type `old` converted to `new`, a type that evolved from it."""
     from pyspark.sql import functions as f
     from pyspark.sql import types as t
 

@@ -1,4 +1,4 @@
-"""The same on any file system that Spark's Hadoop knows: `hdfs:`, `s3a:`, `abfs:` and so on."""
+"""A table's files on any file system that Spark's Hadoop supports: `hdfs:`, `s3a:`, `abfs:` and so on."""
 
 # ruff: noqa: SLF001, FBT003 - PySpark has no other way to Hadoop
 # pyright: reportPrivateUsage=false
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 class HadoopFiles:
-    """A folder of a Hadoop file system; see Files.
-
-    `create` is exclusive where the file system's rename without overwriting is atomic, as that of HDFS is. S3 has no
-    rename: there, that only one archive job at a time writes to a table has to be seen to otherwise.
+    """A folder of a Hadoop file system; see Files. `create` is exclusive if the file system's rename without
+    overwriting is atomic, as in HDFS. S3 does not have one: there the user has to ensure that only one archive job at a
+    time writes to a table.
     """
 
     def __init__(self, spark: "SparkSession", root: str) -> None:
@@ -75,7 +74,7 @@ class HadoopFiles:
         self._files.delete(self._path(name), True)
 
     def sync(self, name: str) -> None:
-        """Files of such a system are durable when their writer has closed them."""
+        """Do nothing: files of such a system are durable when they are closed."""
 
     def _rename(self, source: Any, target: Any) -> bool:  # noqa: ANN401 - Java objects
         from py4j.protocol import Py4JJavaError

@@ -1,8 +1,7 @@
-"""The log of a table: files `_odradek/log/<n>.json`, of which each is created once, in order, by one writer.
+"""The log of a table: files `_odradek/log/<n>.json`, each created once, in order, by one writer.
 
-Creating entry n is the one atomic step by which data counts. What it names lies in the step's staging folder by then
-and is moved to its final name afterwards (`finish`). What a killed writer left undone is done when the table is opened
-next.
+The atomic creation of entry n commits its data files. They are in the step's staging folder before, and are moved to
+their final names afterwards (`finish`). After a crash of the writer, this is finished when the table is opened next.
 """
 
 import socket
@@ -17,12 +16,14 @@ from odradek.pipeline.table.files import Files
 from odradek.pipeline.table.manifest import Entry, Role, Table
 
 HIDDEN: Final = "_odradek"
-"""Spark reads nothing whose name begins with an underscore."""
+"""Spark ignores files and folders whose names begin with an underscore."""
 LOG: Final = f"{HIDDEN}/log"
 SNAPSHOTS: Final = f"{HIDDEN}/snapshots"
 STAGING: Final = f"{HIDDEN}/staging"
 SNAPSHOT_EVERY: Final = 50
-"""Entries between two snapshots. A reader may begin at a snapshot, but the entries alone have everything, too."""
+"""The number of entries between two snapshots. A reader may begin at a snapshot, but the entries are complete
+without.
+"""
 DEAD_LETTERS: Final = ".dead-letters"
 
 
@@ -31,7 +32,7 @@ class FencedError(PipelineError):
 
 
 class Log:
-    """A table's log as one job sees it. `table` is what it says up to the last entry that was read."""
+    """A job's view of a table's log. `table` is the state after the last entry read."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -39,11 +40,11 @@ class Log:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a table."""
+        """Return True if the table exists."""
         return bool(self.files.names(LOG))
 
     def load(self) -> Table:
-        """Read what has been added since the last call, and finish what is unfinished; gives the table."""
+        """Read the entries added since the last call, and finish the last one; returns the table."""
         numbers = [int(name.removesuffix(".json")) for name in self.files.names(LOG)]
         if not numbers:
             raise PipelineError(f"{self.files.root} is no table of `odradek pipeline archive`")
@@ -55,16 +56,17 @@ class Log:
         return self.table
 
     def create(self, settings: dict[str, Any], schema: dict[str, Any]) -> None:
-        """Make the table with its entry 0; raises PipelineError where another job is quicker."""
+        """Create the table with its entry 0; raises PipelineError if another job has created it at the same time."""
         entry = Entry(0, "create", "archive", "", now_ms(), settings=settings, schema=schema)
         if not self.files.create(entry_name(0), entry.to_text()):
             raise FencedError(f"{self.files.root}: another job has just made this table")
         self.table.apply(entry)
 
     def claim(self, role: Role) -> "Writer":
-        """Become the one writer of a role: every earlier one is fenced, as by a producer's epoch in Kafka.
+        """Become the only writer of a role; earlier ones are fenced, as by a producer's epoch in Kafka.
 
-        What such a writer has committed is finished; what it has only staged can never count any more and is deleted.
+        A step that an earlier writer has committed is finished; steps that are only staged can never be committed any
+        more, and are deleted.
         """
         name = f"{socket.gethostname()}-{uuid.uuid1().hex}"
         entry = Entry(self.table.number + 1, "claim", role, name, now_ms())
@@ -80,9 +82,10 @@ class Log:
         return Writer(self, role, name)
 
     def finish(self, entry: Entry) -> None:
-        """Give files their final names and delete those that the entry removes. Doing it again changes nothing.
+        """Move files to their final names and delete those that the entry removes. Idempotent.
 
-        Removed files go first: who reads the folder without the log sees a record once or, for a moment, not at all.
+        Removed files are deleted first, so that readers that ignore the log never read a record twice, but may miss it
+        for a short time.
         """
         for path in entry.removed:
             self.files.delete(path)
@@ -93,15 +96,16 @@ class Log:
             self.files.delete(folder)
 
     def moves(self, entry: Entry) -> Iterable[tuple[str, str]]:
-        """The final name of each file of an entry, and its name in the staging folder."""
+        """Return the final name of each file of an entry, and its name in the staging folder."""
         yield from ((file.path, f"data/{file.path}") for file in entry.files)
         dead = dead_letters_name(self.files.root)
         yield from ((f"../{dead}/{file.path}", f"dead-letters/{file.path}") for file in entry.dead_letters)
 
     def _entry_of(self, staged: str) -> Entry | None:
-        """The entry that committed a staging folder, of those that were read before; None where none did.
+        """Return the entry that committed a staging folder, of those already read; None if there is none.
 
-        A folder's name ends with the number of the entry that its writer expected to make; it may be a later one.
+        A folder's name ends with the number of the entry that its writer expected to create; the actual one may be
+        higher.
         """
         first = int(staged.rpartition("-")[2])
         for number in range(first, self.table.number + 1):
@@ -132,7 +136,9 @@ class Log:
             raise PipelineError(f"{self.files.root}/{entry_name(number)} cannot be read: {error}") from error
 
     def add(self, entry: Entry, check: Callable[[list[Entry]], None]) -> Entry:
-        """Append the entry; gives it with its number. `check` may refuse, given what others have added meanwhile."""
+        """Append the entry; returns it with its number. `check` is called after reading entries of others, and may
+        raise.
+        """
         entry = replace(entry, number=self.table.number + 1)
         while not self.files.create(entry_name(entry.number), entry.to_text()):
             check(self._new_entries())
@@ -149,19 +155,18 @@ class Log:
 
 
 class Writer:
-    """The holder of a role, until another one claims it."""
+    """The writer of a role, until another job claims it."""
 
     def __init__(self, log: Log, role: Role, name: str) -> None:
         self.log, self.role, self.name = log, role, name
 
     def new_staging(self) -> str:
-        """The name of a folder below STAGING for the next step."""
+        """Return the name of a folder below STAGING for the next step."""
         return f"{self.role}-{uuid.uuid1().hex}-{self.log.table.number + 1}"
 
     def commit(self, entry: Entry) -> Entry:
-        """Make the entry count, then finish it. Raises FencedError, and nothing has changed, for a job that was fenced.
-
-        Its files have to be whole in the staging folder.
+        """Commit the entry, then finish it. Raises FencedError, and changes nothing, if the job was fenced. The entry's
+        files have to be complete in the staging folder.
         """
         for _, source in self.log.moves(entry):
             self.log.files.sync(f"{STAGING}/{entry.staging}/{source}")
@@ -174,17 +179,17 @@ class Writer:
         return added
 
     def discard(self, staging: str) -> None:
-        """Delete what a failed step has staged."""
+        """Delete the staging folder of a failed step."""
         self.log.files.delete(f"{STAGING}/{staging}")
 
     def _refuse(self, added: list[Entry]) -> None:
-        """Refuse to go on behind an entry of the same role: the step was planned without it."""
+        """Raise FencedError for a new entry of the same role: the step was planned without it."""
         self.check()
         if any(entry.role == self.role for entry in added):
             raise PipelineError(f"{self.log.files.root}: an entry that seemed to have failed is there; plan again")
 
     def check(self) -> None:
-        """Raise FencedError if another job has taken over the role, as far as the log has been read."""
+        """Raise FencedError if another job has claimed the role in the entries read so far."""
         if self.log.table.writers[self.role] != self.name:
             raise FencedError(
                 f"{self.log.files.root}: another `odradek pipeline {self.role}` has taken this table over"
@@ -192,15 +197,15 @@ class Writer:
 
 
 def dead_letters_name(root: str) -> str:
-    """The folder of a table's dead letters, which stands beside the table's."""
+    """Return the folder of a table's dead letters, beside the table's."""
     return f"{root.rstrip('/').rpartition('/')[2]}{DEAD_LETTERS}"
 
 
 def entry_name(number: int) -> str:
-    """The file of an entry."""
+    """Return the file name of an entry."""
     return f"{LOG}/{number:020}.json"
 
 
 def now_ms() -> int:
-    """The wall clock, for people who read the log."""
+    """Return the wall-clock time, for information in the log only."""
     return round(datetime.now(UTC).timestamp() * 1000)  # noqa: TID251 - jobs have no Environment

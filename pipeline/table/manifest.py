@@ -1,4 +1,4 @@
-"""The values of a table's log: an entry says what one step changed, and a table is what all entries make together."""
+"""The values of a table's log: an entry is the change of one step, and a table is the state after all entries."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ Kind = Literal["create", "claim", "batch", "compact"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a file holds of a partition: `records` records with offsets from `first` to `last`, both included."""
+    """A file's records of a partition: `records` records with offsets from `first` to `last`, both included."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class DataFile:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read what `asdict` made."""
+        """Convert a result of `asdict` back."""
         given: dict[str, Any] = dict(value)
         given["spans"] = tuple(Span(**span) for span in value["spans"])
         return cls(**given)
@@ -44,10 +44,9 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What one batch did with the offsets of a partition from `start` up to but not with `end`.
-
-    `read` records came, of which `written` went into the table. `skipped` counts the offsets of all others by the
-    reason why: "dead letter", "transaction marker", "aborted", "compacted", "retention", "unexplained" and so on.
+    """One batch's offsets of a partition, from `start` up to, but excluding, `end`. `read` records were read, of which
+    `written` were written to the table. `skipped` counts all other offsets by reason: "dead letter", "transaction
+    marker", "aborted", "compacted", "retention", "unexplained" and so on.
     """
 
     topic: str
@@ -84,7 +83,7 @@ class Entry:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read the file's text; raises ValueError for a newer version than this code knows."""
+        """Parse the file's text; raises ValueError for an unsupported version."""
         value: dict[str, Any] = json.loads(text)
         if value["version"] > VERSION:
             raise ValueError(f"the log's version is {value['version']}; this Odradek knows {VERSION}")
@@ -97,7 +96,9 @@ class Entry:
 
 @dataclass(slots=True)
 class Progress:
-    """One partition's archived offsets: from `start` up to but not with `end`, and what became of them."""
+    """One partition's archived offsets: from `start` up to, but excluding, `end`, with counts of records and skipped
+    offsets.
+    """
 
     start: int
     end: int
@@ -108,36 +109,36 @@ class Progress:
 
 @dataclass(slots=True)
 class Table:
-    """What the log says up to its entry `number`. Only `apply` changes it."""
+    """The state of the table after entry `number`. Only changed by `apply`."""
 
     number: int = -1
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     schemas: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """Spark's JSON form of every schema that a file of the table has; the last is the table's."""
+    """The schemas of the table's files in Spark's JSON form; the last is the table's."""
     topic_ids: dict[str, str] = field(default_factory=dict[str, str])
     progress: dict[TopicPartition, Progress] = field(default_factory=dict[TopicPartition, Progress])
     files: dict[str, DataFile] = field(default_factory=dict[str, DataFile])
     dead_letters: dict[str, DataFile] = field(default_factory=dict[str, DataFile])
     writers: dict[str, str] = field(default_factory=dict[str, str])
-    """Who holds each role: the last to claim it."""
+    """The writer of each role: the last one that claimed it."""
 
     @property
     def topics(self) -> list[str]:
-        """The archived topics."""
+        """Return the archived topics."""
         return sorted({place.topic for place in self.progress})
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """The next offset to archive of each partition."""
+        """Return the next offset to archive of each partition."""
         return {place: one.end for place, one in self.progress.items()}
 
     @property
     def records(self) -> int:
-        """The records in the table."""
+        """Return the number of records in the table."""
         return sum(file.records for file in self.files.values())
 
     def apply(self, entry: Entry) -> None:
-        """Make the entry's change."""
+        """Apply the entry."""
         assert entry.number == self.number + 1, (entry.number, self.number)
         self.number = entry.number
         self.settings |= entry.settings or {}
@@ -163,7 +164,7 @@ class Table:
         progress.skipped.update(one.skipped)
 
     def to_text(self) -> str:
-        """The text of a snapshot."""
+        """Return the text of a snapshot."""
         value = {name: getattr(self, name) for name in ("number", "settings", "schemas", "topic_ids", "writers")}
         value["progress"] = [[*place, asdict(one)] for place, one in self.progress.items()]
         value["files"] = [asdict(file) for file in self.files.values()]
@@ -172,7 +173,7 @@ class Table:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read a snapshot."""
+        """Parse a snapshot."""
         value = json.loads(text)
         for name in ("files", "dead_letters"):
             value[name] = {file.path: file for file in map(DataFile.from_json, value[name])}

@@ -1,4 +1,4 @@
-"""Opening tables: what restore, audit and notebooks read them with."""
+"""Opens tables for restore, audit and notebooks."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 def open_table(path: str | Path, spark: "SparkSession | None" = None) -> Table:
-    """What the table at `path` holds by its log: offsets, counts, skipped offsets, files, settings.
+    """Return the state of the table at `path` from its log: offsets, counts, skipped offsets, files, settings.
 
-    A path of this machine needs no session. What a killed job has committed and not finished is finished first. Raises
-    PipelineError where there is no table.
+    A local path does not require a session. A step that a killed job has committed but not finished is finished first.
+    Raises PipelineError if there is no table.
     """
     return Log(open_files(path, spark)).load()
 
 
 def read_table(spark: "SparkSession", path: str | Path) -> "DataFrame":
-    """The table's records, as of now: exactly those that the log counts, whatever archive and compact do meanwhile.
+    """Return the table's current records: exactly those of the files in the log, also during archive and compact jobs.
 
-    All files appear in the newest schema: columns that were widened are cast, newer ones are null in older files. A
-    query that still runs when `odradek pipeline compact` replaces its files fails for a missing file; it never gives a
-    record twice or leaves one out. Raises PipelineError where there is no table.
+    All files are read in the newest schema: widened columns are cast, newer ones are null in older files. A query that
+    is still running when `odradek pipeline compact` replaces its files fails with a missing file; it never returns a
+    record twice or omits one. Raises PipelineError if there is no table.
     """
     log = Log(open_files(path, spark))
     table = log.load()
@@ -38,7 +38,9 @@ def read_table(spark: "SparkSession", path: str | Path) -> "DataFrame":
 
 
 def read_dead_letters(spark: "SparkSession", path: str | Path) -> "DataFrame":
-    """The records that could not be parsed: the raw columns, and `error` with the reason. Errors as of `read_table`."""
+    """Return the records that could not be parsed: the raw columns, and `error` with the reason. Raises as
+    `read_table`.
+    """
     log = Log(open_files(path, spark))
     files = log.load().dead_letters.values()
     folder = f"{log.files.root}/../{dead_letters_name(log.files.root)}"
@@ -49,7 +51,7 @@ def read_dead_letters(spark: "SparkSession", path: str | Path) -> "DataFrame":
 
 
 def read_files(spark: "SparkSession", path: str | Path, table: Table, files: Iterable[DataFile]) -> "DataFrame":
-    """The records of some files of the table, in its newest schema."""
+    """Return the records of some files of the table, in its newest schema."""
     return _read(spark, open_files(path, spark).root, table, files)
 
 
@@ -70,7 +72,7 @@ def _read(spark: "SparkSession", root: str, table: Table, files: Iterable[DataFi
 
 
 def _as_schema(frame: "DataFrame", schema: Any) -> "DataFrame":  # noqa: ANN401 - pyspark is imported late
-    """The same rows in a schema that has grown out of theirs."""
+    """Return the rows in a schema that evolved from theirs."""
     from pyspark.sql import functions as f
 
     from odradek.pipeline.table.growth import grown
@@ -86,7 +88,7 @@ def _as_schema(frame: "DataFrame", schema: Any) -> "DataFrame":  # noqa: ANN401 
 
 
 def raw_schema() -> Any:  # noqa: ANN401 - a StructType; pyspark is imported late
-    """The columns of `format("kafka")` with headers: what a table holds without parsed columns."""
+    """Return the columns of `format("kafka")` with headers: a table's columns without parsed ones."""
     from pyspark.sql.types import StructType
 
     return StructType.fromDDL(
@@ -96,7 +98,7 @@ def raw_schema() -> Any:  # noqa: ANN401 - a StructType; pyspark is imported lat
 
 
 def dead_letter_schema() -> Any:  # noqa: ANN401 - a StructType; pyspark is imported late
-    """The raw columns, and why a record is here."""
+    """Return the raw columns and `error`."""
     from pyspark.sql.types import StringType
 
     return raw_schema().add("error", StringType())

@@ -1,4 +1,3 @@
-"""A filtered or changed copy of a topic: the job, what is done to the records, and what Spark's executors run.
-
-Each batch is one transaction: the new records, and the source's offsets up to which they go, committed together.
+"""The transform job: writes a filtered or changed copy of a topic. Each batch is one transaction of the new records and
+the source's offsets after the batch.
 """

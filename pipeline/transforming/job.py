@@ -1,7 +1,7 @@
-"""`transform`: the job."""
+"""The transform job."""
 
 # pyright: reportUnknownMemberType=false
-# pyarrow, which tasks are given, has no types
+# pyarrow, whose types are parameters of tasks, has no type hints
 
 import json
 import time
@@ -32,7 +32,7 @@ TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1000
 BATCH_BYTES: Final = 900_000
 
 Stopped = Callable[[float], bool]
-"""Waits for so many seconds; True where the job is to end."""
+"""Waits for a time in seconds; returns True if the job has to end."""
 
 
 @dataclass(slots=True)
@@ -65,16 +65,16 @@ def transform(
     stopped: Stopped | None = None,
     shown: bool = False,
 ) -> Report:
-    """Write what `transformation` makes of a topic's committed records to another topic of the same Kafka.
+    """Write the result of `transformation` on a topic's committed records to another topic of the same Kafka.
 
     Records are read in batches of at most `batch` offsets. Each batch is one transaction of the new records and of
-    `group`'s committed offsets, so that a reader with `read_committed` sees what each source record gives exactly once,
-    wherever a run was killed; the next run continues at the committed offsets. Only one run of a group works at a time:
-    a later one fences the earlier. With `every_s` it looks for new records at that interval until `stopped` returns
+    `group`'s committed offsets, so that a reader with `read_committed` sees the result of each source record exactly
+    once, also after crashes; the next run continues at the committed offsets. Only one run of a group is active: a
+    later one fences the earlier. With `every_s` it checks for new records at that interval until `stopped` returns
     True; without, it ends at the topic's end as of the beginning of the last batch.
 
-    Raises PipelineError: a topic that does not exist, records that retention deleted before they were read, a failure
-    of Spark's or of the broker; the batch under way is aborted then.
+    Raises PipelineError if a topic does not exist, retention deleted records before they were read, or Spark or the
+    broker fails; then the current batch is aborted.
     """
     name = group or f"odradek-transform-{from_topic}-to-{to_topic}"
     report = Report("transform", details={"group": name})
@@ -82,7 +82,7 @@ def transform(
     with Cluster(connection) as cluster, WireClient(connection) as client:
         counts = cluster.partition_counts([from_topic])
         if to_topic not in cluster.topics():
-            settings = cluster.topic_config(from_topic)  # above all the retention that its records need
+            settings = cluster.topic_config(from_topic)  # in particular the retention that its records need
             given = {name: value for name, value in settings.items() if value is not None}
             cluster.create_topic(to_topic, counts[from_topic], given)
         transactions = Transactions(client, name, TRANSACTION_TIMEOUT_MS)
@@ -114,8 +114,8 @@ def _run_to_the_end(job: _Job, cluster: Cluster, transactions: Transactions) -> 
 
 
 def _starts(job: _Job, cluster: Cluster, places: list[TopicPartition]) -> Offsets:
-    """Where to go on: the group's offsets, or the first of the topic. Raises PipelineError for a loss by retention."""
-    # What this run has just committed may not be answered yet, while its markers are being written.
+    """Return the next offsets: the group's, or the first of the topic. Raises PipelineError for a loss by retention."""
+    # OffsetFetch may not return this run's last commit while its markers are being written.
     committed = {**cluster.committed(job.group), **job.positions}
     first = cluster.offsets(dict.fromkeys(places, EARLIEST))
     for place in places:
@@ -128,7 +128,7 @@ def _starts(job: _Job, cluster: Cluster, places: list[TopicPartition]) -> Offset
 
 
 def _stops(starts: Offsets, ends: Offsets, batch: int) -> Offsets:
-    """The ends of the next batch, to which each partition gives by what it has left."""
+    """Return the ends of the next batch, distributed in proportion to each partition's remaining offsets."""
     left = {place: ends[place] - starts[place] for place in starts}
     total = sum(left.values())
     share = min(1.0, batch / total)
@@ -154,7 +154,7 @@ def _run_batch(job: _Job, cluster: Cluster, transactions: Transactions, starts: 
 
 
 def _read(job: _Job, starts: Offsets, stops: Offsets) -> "DataFrame":
-    """The source's committed records between the offsets, with all columns of `format("kafka")`."""
+    """Return the source's committed records between the offsets, with all columns of `format("kafka")`."""
     options = {
         **read_options(job.connection),
         "subscribe": job.source,
@@ -171,7 +171,7 @@ def _as_json(topic: str, offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def _write(job: _Job, transactions: Transactions, records: "DataFrame", partitions: int) -> dict[int, int]:
-    """The records written to each partition, in the order in which Spark has them. Raises PipelineError."""
+    """Write the records, in Spark's order; return the number written to each partition. Raises PipelineError."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
@@ -199,7 +199,7 @@ def _write(job: _Job, transactions: Transactions, records: "DataFrame", partitio
 
 
 def _reason(error: Exception) -> str:
-    """The error's own line: the last of Python's traceback, else the first that is not about Py4J."""
+    """Return the error's line: the last of Python's traceback, else the first that is not about Py4J."""
     lines = [
         line for line in str(error).strip().splitlines() if line.strip() and not line.startswith(("\t", "An error occ"))
     ]

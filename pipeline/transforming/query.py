@@ -1,4 +1,4 @@
-"""What is done to the records: SQL over the view `records`, or a function of a DataFrame."""
+"""The transformation of records: SQL on the view `records`, or a function of a DataFrame."""
 
 import importlib
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Transformation = Callable[["DataFrame"], "DataFrame"]
 
 
 def from_sql(sql: str) -> Transformation:
-    """A query over `records`. Raises PipelineError, when it is applied, for one that Spark does not understand."""
+    """Return the transformation by a query on `records`. When applied it raises PipelineError for an invalid query."""
 
     def transform(records: "DataFrame") -> "DataFrame":
         from pyspark.errors import AnalysisException
@@ -29,7 +29,7 @@ def from_sql(sql: str) -> Transformation:
 
 
 def from_function(name: str) -> Transformation:
-    """The function `module:name`. Raises PipelineError if it does not exist."""
+    """Return the function `module:name`. Raises PipelineError if it does not exist."""
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)
@@ -41,10 +41,10 @@ def from_function(name: str) -> Transformation:
 
 
 def as_records(result: "DataFrame") -> "DataFrame":
-    """The columns key, value, timestamp_ms, headers and partition of what a transformation gave.
+    """Return the columns key, value, timestamp_ms, headers and partition of a transformation's result.
 
-    `value` is needed, as text or bytes. Without `timestamp` records get the time of the write, without `partition` that
-    of their key. Raises PipelineError where a column is missing or of another type.
+    `value` is required, as text or bytes. Without `timestamp` records get the time of the write, without `partition`
+    the partition of their key. Raises PipelineError if a column is missing or of another type.
     """
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""Code that runs in Spark's executors: choosing a partition for each record, and writing the records of one."""
+"""The tasks on Spark's executors: choosing a partition for each record, and writing the records of one partition."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownParameterType=false
@@ -36,7 +36,7 @@ class Placing:
     partitions: int
 
     def run(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Add the column `target` to key, value, headers, timestamp_ms, position; `partition` goes."""
+        """Add the column `target` to key, value, headers, timestamp_ms, position; `partition` is dropped."""
         import pyarrow as pa
 
         turn = itertools.count()
@@ -75,7 +75,7 @@ class Task:
     sequences: Mapping[int, int]
 
     def run(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yields one row of `RESULT`, or none where there are no records."""
+        """Write the records; yields one row of `RESULT`, or none if there are no records."""
         import pyarrow as pa
 
         rest = iter(batches)

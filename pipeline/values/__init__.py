@@ -1,1 +1,1 @@
-"""Keys and values as columns: JSON, Avro and Protobuf. What does not parse has an error instead."""
+"""Parses keys and values into columns: JSON, Avro and Protobuf. Records that cannot be parsed get an error."""

@@ -1,4 +1,4 @@
-"""Avro by fastavro: each record one datum of the schema that is given."""
+"""Avro with fastavro: each record is one datum of a given schema."""
 
 # ruff: noqa: ANN401 - Avro schemas are JSON, Spark's types are imported late
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -26,7 +26,9 @@ _TIMES: Final = ("time-millis", "time-micros")
 
 
 class AvroParser(RecordParser):
-    """Raises MissingError without fastavro, PipelineError for a schema that is none, or has what Spark has not."""
+    """Parses values as Avro. Raises MissingError without fastavro, PipelineError for an invalid schema, or one with
+    types that Spark does not have.
+    """
 
     def __init__(self, parsing: Parsing) -> None:
         if importlib.util.find_spec("fastavro") is None:
@@ -59,7 +61,7 @@ def _make_decode(schema: Any, framing: Framing) -> Decode:
 
 
 def _plain(value: Any) -> Any:
-    """Values that Arrow takes: of what fastavro makes, UUIDs are not among them."""
+    """Return values that Arrow accepts: UUIDs, which fastavro returns, are converted to text."""
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -68,7 +70,7 @@ def _plain(value: Any) -> Any:
 
 
 def _without_times(schema: Any) -> Any:
-    """Times of the day as the numbers that they are: Spark has no type for them."""
+    """Replace times of day by their numbers: Spark does not have a type for them."""
     if isinstance(schema, list):
         return [_without_times(one) for one in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""The columns that parsing adds to a batch, and which records go to the dead letters."""
+"""Adds parsed columns to batches, and separates dead letters."""
 
 # ruff: noqa: ANN401 - Spark's types; pyspark is imported late
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -13,28 +13,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARSED: Final = {"value": "parsed", "key": "parsed_key"}
-"""The column that is parsed, and the column that this gives."""
+"""The parsed column by raw column."""
 RAW: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 
 
 class Parser(Protocol):
-    """One format."""
+    """The parser of one format."""
 
     def type_for(self, frame: "DataFrame", column: str, known: Any) -> tuple[Any, Sequence[str]]:
-        """The struct type for a batch, grown out of what the table has (None: nothing yet), and notes for the report.
-
-        None where no record has a field.
+        """Return the struct type for a batch, evolved from the table's (None: none yet), and notes for the report. The
+        type is None if no record has a field.
         """
         ...
 
     def parse(self, frame: "DataFrame", column: str, kind: Any, parsed: str, error: str) -> "DataFrame":
-        """Add the columns `parsed` and `error`: of each record with a value one of them is null."""
+        """Add the columns `parsed` and `error`, one of which is null for each record with a value."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A batch with parsed columns, what could not be parsed (None: nothing is parsed), and the table's schema."""
+    """A batch with parsed columns, the records that could not be parsed (None: parsing is off), and the table's
+    schema.
+    """
 
     parsed: "DataFrame"
     dead_letters: "DataFrame | None"
@@ -43,7 +44,7 @@ class Split:
 
 
 class Columns:
-    """What `--value`, `--key` and `--drop-raw` make of batches."""
+    """The conversion of batches by `--value`, `--key` and `--drop-raw`."""
 
     def __init__(self, spark: "SparkSession", value: Parsing | None, key: Parsing | None, *, drop_raw: bool) -> None:
         wanted = {"value": value, "key": key}
@@ -52,17 +53,17 @@ class Columns:
 
     @property
     def wanted(self) -> bool:
-        """Whether anything is parsed."""
+        """True if keys or values are parsed."""
         return bool(self._parsers)
 
     def first_schema(self, schema: Any) -> Any:
-        """The schema of a new table, before anything was parsed."""
+        """Return the schema of a new table, before anything was parsed."""
         from pyspark.sql.types import StructType
 
         return StructType([field for field in schema.fields if field.name not in self._dropped])
 
     def split(self, raw: "DataFrame", table_schema: Any) -> Split:
-        """Parse a batch into the columns of the table, which grow where the records have more."""
+        """Parse a batch into the columns of the table, which are extended by new fields of the records."""
         if not self._parsers:
             return Split(raw, None, table_schema)
         from pyspark.sql import functions as f
@@ -82,7 +83,7 @@ class Columns:
 
 
 def open_parser(spark: "SparkSession", parsing: Parsing) -> Parser:
-    """The parser of a format. Raises MissingError without its library, PipelineError for a schema that is not one."""
+    """Return the parser of a format. Raises MissingError without its library, PipelineError for an invalid schema."""
     if parsing.kind == "json":
         from odradek.pipeline.values.json import JsonParser
 
@@ -101,7 +102,7 @@ def _type_of(schema: Any, name: str) -> Any:
 
 
 def _with_type(schema: Any, name: str, kind: Any) -> Any:
-    """The schema with a column of this type, in front of the columns of directories if it is new."""
+    """Return the schema with a column of this type; a new one is inserted before the partitioning columns."""
     from pyspark.sql.types import StructField, StructType
 
     if kind is None:

@@ -1,4 +1,4 @@
-"""JSON objects by Spark's own parser, in the JVM."""
+"""JSON objects with Spark's parser, in the JVM."""
 
 # ruff: noqa: ANN401, SLF001 - Spark's types, and its reader of a Dataset of strings, which PySpark does not have
 # pyright: reportUnknownMemberType=false, reportPrivateUsage=false, reportUnknownArgumentType=false
@@ -19,14 +19,16 @@ _END: Final = "_odradek_end"
 
 
 class JsonParser:
-    """A value is one JSON object, in UTF-8. A column of text takes any JSON, as its text."""
+    """Parses values as JSON objects in UTF-8. A text column accepts any JSON value, as its text."""
 
     def __init__(self, spark: "SparkSession", parsing: Parsing) -> None:
         self._spark = spark
         self._given = None if parsing.schema is None else _read_schema(parsing)
 
     def type_for(self, frame: "DataFrame", column: str, known: Any) -> tuple[Any, Sequence[str]]:
-        """See Parser. A type that does not fit the table is noted, and records with it do not parse."""
+        """See Parser. For a type that conflicts with the table's there is a note, and records with it are not
+        parsed.
+        """
         from pyspark.sql.types import StructType
 
         conflicts = _Conflicts(column)
@@ -40,7 +42,7 @@ class JsonParser:
         return (kind if kind.fields else None), conflicts.notes
 
     def _infer(self, frame: "DataFrame", column: str) -> Any:
-        """The fields of all objects of a batch; a field that is null everywhere is left out."""
+        """Return the fields of all objects of a batch, without fields that are always null."""
         from pyspark.sql import functions as f
         from pyspark.sql.types import StructType
 
@@ -73,10 +75,10 @@ class JsonParser:
 
 
 def _is_object(column: str) -> str:
-    """An expression: whether the bytes are one JSON object and nothing else.
+    """Return an expression that is true if the bytes are exactly one JSON object.
 
-    Spark's parser takes the first value and ignores what follows. Inside an object of ours what follows would break the
-    object, or add to its keys.
+    Spark's parser reads the first value and ignores the rest. So the text is wrapped in another object, in which a rest
+    would be invalid or add keys.
     """
     text = f"CAST({column} AS STRING)"
     return (
@@ -86,7 +88,7 @@ def _is_object(column: str) -> str:
 
 
 def _fits(column: str, kind: Any) -> Any:
-    """A condition: whether an object parses with these fields."""
+    """Return a condition that is true if an object can be parsed with these fields."""
     from pyspark.sql import functions as f
 
     return _whole(f.col(column), kind).getField(CORRUPT).isNull()
@@ -101,7 +103,7 @@ def _whole(column: Any, kind: Any) -> Any:
 
 
 def _roomy(kind: Any) -> Any:
-    """The same type with the widest number for every number."""
+    """Return the type with the widest number type for every number."""
     from pyspark.sql import types as t
 
     if isinstance(kind, t.StructType):
@@ -112,7 +114,7 @@ def _roomy(kind: Any) -> Any:
 
 
 class _Conflicts:
-    """Types that do not fit the table, as notes for the report."""
+    """Collects types that conflict with the table's, as notes for the report."""
 
     def __init__(self, column: str) -> None:
         self._column = column

@@ -1,4 +1,4 @@
-"""What to parse and with which schema."""
+"""The options for parsing keys or values."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,8 @@ class Parsing:
     """How keys or values are parsed.
 
     `schema` is a file: for JSON Spark's DDL or its JSON form, for Avro an .avsc, for Protobuf a FileDescriptorSet or a
-    .proto, with `#message.Name` where it has several. None, for JSON only, takes the fields from the records. `framing`
-    says whether each begins with the id of a schema in a Confluent registry, which is skipped.
+    .proto, with `#message.Name` if it has several. None, for JSON only: the fields are inferred from the records. With
+    `framing` each begins with the id of a schema in a Confluent registry, which is skipped.
     """
 
     kind: Kind
@@ -24,6 +24,6 @@ class Parsing:
     framing: Framing = "none"
 
     def read_schema(self) -> bytes:
-        """The content of the schema's file."""
+        """Return the content of the schema's file."""
         assert self.schema is not None
         return Path(self.schema.partition("#")[0]).read_bytes()

@@ -1,4 +1,4 @@
-"""Protobuf by Google's library: each record one message of a type that descriptors tell."""
+"""Protobuf with Google's library: each record is one message of a type from given descriptors."""
 
 # ruff: noqa: ANN401 - descriptors and messages have no types here; Spark's types are imported late
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -23,7 +23,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProtobufParser(RecordParser):
-    """Parses values as a Protobuf message. Fields that the descriptors do not have are ignored, as usual in Protobuf.
+    """Parses values as a Protobuf message. Unknown fields are ignored, as usual in Protobuf.
 
     Raises MissingError without protobuf, or without protoc for a .proto file; PipelineError for a file without the
     message.
@@ -56,7 +56,7 @@ def _compiled(path: Path) -> bytes:
 
 
 def _choose(content: bytes, name: str, path: str) -> str:
-    """The message that is meant: the named one, else the only one of the last file."""
+    """Return the message type: the named one, else the only one of the last file."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import DecodeError
 
@@ -98,7 +98,7 @@ def _make_decode(content: bytes, name: str, framing: Framing) -> Decode:
 
 
 def _after_indexes(body: bytes) -> bytes:
-    """What follows the numbers that say which message of its file it is: a count, and so many varints."""
+    """Return the bytes after the message indexes of a Confluent registry: a count, and that many varints."""
     count, position = _varint(body, 0)
     for _ in range(count >> 1):  # zigzag
         _, position = _varint(body, position)

@@ -1,4 +1,4 @@
-"""Formats that are decoded record by record in Python: through Arrow, in Spark's Python workers."""
+"""Formats that are decoded record by record in Python, in Spark's Python workers."""
 
 # ruff: noqa: ANN401 - Spark's and Arrow's types; both are imported late
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -14,20 +14,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Decode = Callable[[bytes], Any]
-"""Bytes to a dict of the struct's fields; raises any error for what cannot be decoded."""
+"""Converts bytes to a dict of the struct's fields; may raise any error for invalid bytes."""
 MAGIC: Final = 0
 SCHEMA_ID_BYTES: Final = 5
 LONGEST_ERROR: Final = 300
 
 
 class RecordParser:
-    """A Parser that decodes each record by `make_decode()`, which is called in the worker; `kind` is its struct."""
+    """A Parser that decodes each record with the result of `make_decode()`, called in the worker; `kind` is its
+    struct.
+    """
 
     def __init__(self, kind: Any, make_decode: Callable[[], Decode]) -> None:
         self._kind, self._make_decode = kind, make_decode
 
     def type_for(self, frame: "DataFrame", column: str, known: Any) -> tuple[Any, Sequence[str]]:
-        """See Parser. Raises PipelineError where the schema contradicts the table's."""
+        """See Parser. Raises PipelineError if the schema conflicts with the table's."""
 
         def conflict(path: str, old: Any, new: Any) -> None:
             what = "another field by case" if new is None else f"{old.simpleString()}, not {new.simpleString()}"
@@ -59,7 +61,7 @@ class _Mapping:
             pairs = [_decoded(decode, value) for value in batch.column(self._column).to_pylist()]
             values, errors = _as_arrow(pairs, arrow)
             arrays = [*batch.columns, values, pa.array(errors, pa.string())]
-            names = [*batch.schema.names, "parsed", "error"]  # Spark goes by the place
+            names = [*batch.schema.names, "parsed", "error"]  # Spark assigns columns by position
             yield pa.RecordBatch.from_arrays(arrays, names)
 
 
@@ -73,7 +75,7 @@ def _decoded(decode: Decode, value: bytes | None) -> tuple[Any, str | None]:
 
 
 def _as_arrow(pairs: Sequence[tuple[Any, str | None]], arrow: Any) -> tuple[Any, list[str | None]]:
-    """The values as one array; those that its type cannot hold become errors."""
+    """Return the values as one array; values that do not fit its type become errors."""
     import pyarrow as pa
 
     errors = [error for _, error in pairs]
@@ -97,7 +99,7 @@ def _single(value: Any, arrow: Any) -> tuple[Any, str | None]:
 
 
 def unframed(value: bytes, framing: Framing) -> bytes:
-    """The bytes after the schema id of a schema registry. Raises ValueError if there is none."""
+    """Return the bytes after a schema registry's schema id. Raises ValueError if there is none."""
     if framing == "none":
         return value
     if len(value) < SCHEMA_ID_BYTES or value[0] != MAGIC:

@@ -1,1 +1,1 @@
-"""Records written to Kafka's partitions over wire messages, as jobs share it: batches, producers, transactions."""
+"""Writes records to Kafka's partitions over wire messages, for several jobs: batches, producers, transactions."""

@@ -1,4 +1,4 @@
-"""A thread that writes while the next batches are made."""
+"""A thread that writes while the next batches are encoded."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +23,7 @@ class Ahead(Generic[T]):
         return self
 
     def put(self, item: T) -> None:
-        """Write the item when the one before is written."""
+        """Write the item after the previous one; waits while another item is queued."""
         self._settle()
         self._last = self._pool.submit(self._write, item)
 

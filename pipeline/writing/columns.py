@@ -1,8 +1,7 @@
-"""Record batches out of Arrow columns with NumPy: some steps in Python a batch, none a record.
+"""Encodes record batches from Arrow columns with NumPy: some steps of Python per batch, none per record.
 
-The small fields of all records are varints that are written at once, column by column; Arrow's compiled
-`binary_join_element_wise` puts them, keys, values and headers one behind the other. Its result is the records of all
-batches, of which each batch is a slice.
+The varints of all records are encoded column by column; Arrow's compiled `binary_join_element_wise` concatenates them
+with keys, values and headers. Its result contains the records of all batches, of which each batch is a slice.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -48,7 +47,7 @@ _LONGEST_VARINT: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Rows of one partition in the order of their offsets. Keys and values are `binary`, headers a list of structs."""
+    """Rows of one partition in order of their offsets. Keys and values are `binary`, headers a list of structs."""
 
     offsets: Ints
     times_ms: Ints
@@ -72,28 +71,28 @@ class Columns:
 
     @property
     def size_bytes(self) -> int:
-        """Of keys, values and headers."""
+        """The size of keys, values and headers."""
         return int(self.keys.nbytes + self.values.nbytes + self.headers.nbytes)
 
     def slice(self, begin: int, end: int) -> Self:
-        """The rows from number `begin` up to but not with `end`; nothing is copied."""
+        """Return the rows with indexes from `begin` up to, but excluding, `end`, without copying."""
         numbers = (column[begin:end] for column in (self.offsets, self.times_ms, self.types))
         blobs = (column.slice(begin, end - begin) for column in (self.keys, self.values, self.headers))
         return type(self)(*numbers, *blobs)
 
     def taken(self, numbers: Ints) -> Self:
-        """The rows of these numbers, copied."""
+        """Return the rows with these indexes, copied."""
         chosen = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
         blobs = (column.take(chosen) for column in (self.keys, self.values, self.headers))
         return type(self)(self.offsets[numbers], self.times_ms[numbers], self.types[numbers], *blobs)
 
     def between(self, begin: int, end: int) -> Self:
-        """The rows with offsets from `begin` up to but not with `end`."""
+        """Return the rows with offsets from `begin` up to, but excluding, `end`."""
         low, high = np.searchsorted(self.offsets, (begin, max(begin, end)))
         return self if (low, high) == (0, len(self)) else self.slice(int(low), int(high))
 
     def rows(self) -> Iterator[Row]:
-        """One by one."""
+        """Yield the rows one by one."""
         numbers = (column.tolist() for column in (self.offsets, self.times_ms, self.types))
         return map(Row._make, zip(*numbers, self.keys.to_pylist(), self.values.to_pylist(), self._lists(), strict=True))
 
@@ -104,7 +103,7 @@ class Columns:
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
-    """The rows of all parts in the order of their offsets. Raises ValueError where one comes twice."""
+    """Return the rows of all parts in order of their offsets. Raises ValueError for a duplicate offset."""
     rows = parts[0]
     if len(parts) > 1:
         numbers = [
@@ -122,7 +121,7 @@ def joined(parts: Sequence[Columns]) -> Columns:
 
 
 def divided(rows: Columns, limit_bytes: int, *, contiguous: bool = False) -> list[int]:
-    """The numbers of rows with which a batch begins, and of the row behind the last one.
+    """Return the indexes of the first row of each batch, and the index after the last row.
 
     The rules are those of `encoding.in_batches`.
     """
@@ -141,7 +140,7 @@ def divided(rows: Columns, limit_bytes: int, *, contiguous: bool = False) -> lis
 
 
 def _breaks(rows: Columns, *, contiguous: bool) -> Any:  # noqa: ANN401 - an array of booleans
-    """Whether a batch has to end, for each row but the last."""
+    """Return, for each row except the last, whether a batch has to end after it."""
     found = np.diff(rows.types) != 0
     if rows.types.any():
         found |= (rows.types[1:] != TimestampType.CREATE_TIME) & (np.diff(rows.times_ms) != 0)
@@ -158,7 +157,7 @@ def _sizes(rows: Columns) -> Ints:
 def encode_columns(
     rows: Columns, begins: Sequence[int], codec: int = 0, producer: Producer = NO_PRODUCER, *, dense: bool = False
 ) -> list[tuple[bytes, bytes | memoryview]]:
-    """The header and the records of each batch; `begins` as from `divided`, `dense` as in `encoding.encode`."""
+    """Return the header and the records of each batch; `begins` as from `divided`, `dense` as in `encoding.encode`."""
     firsts = np.array(begins[:-1])
     counts = np.diff(np.array(begins))
     base_times = rows.times_ms[firsts]
@@ -191,7 +190,7 @@ def encode_columns(
 
 
 def _records(rows: Columns, time_deltas: Ints, offset_deltas: Ints) -> tuple[Ints, memoryview]:
-    """All records one behind the other: where each begins, and the bytes."""
+    """Return all records concatenated: the begin of each, and the bytes."""
     key_lengths, value_lengths, tails = _lengths(rows.keys), _lengths(rows.values), _tails(rows.headers)
     fields = [_zigzag(column) for column in (time_deltas, offset_deltas, key_lengths)]
     value_field = _zigzag(value_lengths)
@@ -203,7 +202,7 @@ def _records(rows: Columns, time_deltas: Ints, offset_deltas: Ints) -> tuple[Int
 
 
 def _tails(headers: Arrow) -> Arrow:
-    """What stands behind each value: the number of headers, and the headers."""
+    """Return the bytes after each value: the number of headers, and the headers."""
     if not _has_headers(headers):
         count = len(headers)
         return _blobs(np.arange(count + 1, dtype=np.int32), np.zeros(count, np.uint8))
@@ -223,7 +222,7 @@ def _has_headers(headers: Arrow) -> bool:
 
 
 def _join(*columns: Arrow) -> Arrow:
-    """The columns one behind the other, row by row; null is nothing."""
+    """Concatenate the columns row by row; null is empty."""
     nothing = pa.scalar(b"", pa.binary())
     return pc.binary_join_element_wise(*columns, nothing, null_handling="replace", null_replacement=b"")
 
@@ -233,13 +232,13 @@ def _blobs(edges: Any, data: Any) -> Arrow:  # noqa: ANN401 - buffers
 
 
 def _edges(column: Arrow) -> Ints:
-    """Where each element of a binary or list array begins, and the last one ends, in its buffer."""
+    """Return the begin of each element of a binary or list array in its buffer, and the end of the last one."""
     numbers = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
     return numbers.astype(np.int64)
 
 
 def _lengths(column: Arrow) -> Ints:
-    """How long each element of a binary array is; -1 for null."""
+    """Return the length of each element of a binary array; -1 for null."""
     lengths = np.diff(_edges(column))
     if column.null_count:
         bits = np.unpackbits(np.frombuffer(column.buffers()[0], np.uint8), bitorder="little")
@@ -252,7 +251,7 @@ def _zigzag(numbers: Ints) -> Any:  # noqa: ANN401 - unsigned
 
 
 def _widths(numbers: Any) -> Ints:  # noqa: ANN401 - unsigned
-    """How many bytes each varint has."""
+    """Return the size of each varint in bytes."""
     widths = np.ones(len(numbers), np.int64)
     for size in range(1, _LONGEST_VARINT):
         longer = numbers >= np.uint64(1 << (_BITS * size))
@@ -263,7 +262,7 @@ def _widths(numbers: Any) -> Ints:  # noqa: ANN401 - unsigned
 
 
 def _varints(columns: Sequence[Any]) -> Arrow:
-    """A binary array: the varints of each row, one behind the other."""
+    """Return a binary array with the concatenated varints of each row."""
     sizes = [_widths(column) for column in columns]
     edges = np.concatenate([[0], np.cumsum(sum(sizes))])
     out, position = np.empty(int(edges[-1]), np.uint8), edges[:-1]

@@ -1,7 +1,7 @@
 """Encoding of a table's rows as record batches, with the rows' offsets.
 
-aiokafka's compiled builder is four times as fast as ours. But it takes a timestamp of -1 for a missing one, and would
-change records from before 1970, so our own builder makes batches with such records.
+aiokafka's compiled builder is four times as fast as ours. But it interprets a timestamp of -1 as missing, and would
+change records from before 1970, so batches with such records are made by our own builder.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ CODECS: Final = {codec.name.lower(): int(codec) for codec in Codec}
 LARGEST_DELTA: Final = 2**31 - 1
 _CREATE_TIME: Final = int(TimestampType.CREATE_TIME)
 RECORD_OVERHEAD: Final = 24
-"""At most what a record without headers takes beside key and value, nearly always."""
+"""The size of a record without headers beyond its key and value, at most, in nearly all cases."""
 _BASE_OFFSET: Final = Struct(">q")
 _BATCH_LENGTH: Final = Struct(">i")
 _CRC: Final = Struct(">I")
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """What a batch says of its producer."""
+    """The producer's fields of a batch."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -54,11 +54,11 @@ NO_PRODUCER: Final = Producer()
 
 
 def in_batches(rows: Iterable[Row], limit_bytes: int, *, contiguous: bool = False) -> Iterator[list[Row]]:
-    """Divide rows in the order of their offsets into those of one batch each.
+    """Divide rows, in order of their offsets, into batches.
 
-    A batch is of `limit_bytes` before compression at most, unless one record is longer. Records whose timestamps were
-    set at the append share a batch only when they share the time, which is the batch's. With `contiguous` a batch ends
-    where an offset is missing. Raises ValueError where the offsets do not rise.
+    A batch has at most `limit_bytes` before compression, unless one record is larger. Records with log append time are
+    only in one batch if they have the same time, which is stored in the batch. With `contiguous` a batch ends before a
+    missing offset. Raises ValueError if the offsets do not ascend.
     """
     pending: list[Row] = []
     size, last, base, kind, time_ms = 0, -1, 0, -1, 0
@@ -84,7 +84,9 @@ def in_batches(rows: Iterable[Row], limit_bytes: int, *, contiguous: bool = Fals
 
 
 def encode(rows: Sequence[Row], codec: int = 0, producer: Producer = NO_PRODUCER, *, dense: bool = False) -> bytes:
-    """One batch of the rows; `dense` leaves out gaps and the timestamp type, which the broker sets with the offsets."""
+    """Return one batch of the rows; `dense` omits gaps and the timestamp type, for batches whose offsets and type the
+    broker sets.
+    """
     base = 0 if dense else rows[0].offset
     deltas = range(len(rows)) if dense else [row[0] - base for row in rows]
     append_time = not dense and rows[0].timestamp_type == TimestampType.LOG_APPEND_TIME
@@ -106,7 +108,7 @@ def encode(rows: Sequence[Row], codec: int = 0, producer: Producer = NO_PRODUCER
 
 @cache
 def compiled_builder() -> Callable[..., Any] | None:
-    """aiokafka's builder of batches; None where its extension is not installed."""
+    """Return aiokafka's batch builder; None if its extension is not installed."""
     try:
         from aiokafka.record._crecords import DefaultRecordBatchBuilder
     except ImportError:
@@ -123,7 +125,7 @@ def _build(builder: Callable[..., Any], rows: Sequence[Row], deltas: Sequence[in
 
 
 def _finished(batch: bytearray, base_offset: int, codec: int, *, append_time: bool) -> bytes:
-    """The batch at its offset, compressed and of its timestamp type; what the checksum covers makes a new one."""
+    """Return the batch with its offset, compression and timestamp type, and a new checksum if necessary."""
     if codec or append_time:
         (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
         _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | codec | (LOG_APPEND_TIME_FLAG if append_time else 0))

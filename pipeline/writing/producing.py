@@ -1,7 +1,7 @@
-"""An idempotent producer of one partition over wire messages, in transactions or not.
+"""An idempotent producer of one partition over wire messages, with or without transactions.
 
-It writes batches as they are given, so that any timestamp goes through; client libraries take 0 for "now". One request
-is under way at a time, which keeps the order; what is repeated has its sequence, and is not stored twice.
+It writes given batches unchanged, so that all timestamps are kept; client libraries replace 0 by the current time. One
+request is in flight at a time, which keeps the order; a retry has the same sequence, and is not stored twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,18 +24,16 @@ from odradek.wire.schema.types import Buffer
 
 PRODUCE_TIMEOUT_MS: Final = 30_000
 NEWEST_PRODUCE: Final = 11
-"""Later versions add the partition to the transaction by themselves, where the cluster's transaction.version is 2."""
+"""Later versions add the partition to the transaction implicitly, if the cluster's transaction.version is 2."""
 
 
 class TooLargeError(PipelineError):
-    """The broker takes no batch of this size."""
+    """The broker refuses a batch of this size."""
 
 
 class PartitionProducer:
-    """Writes to one partition. Raises PipelineError: what the broker refused, or what lasted longer than the time-out.
-
-    `producer` with `transactional_id` writes in the transaction that its owner has begun; without, records count at
-    once.
+    """Writes to one partition. Raises PipelineError for a refusal of the broker, or a timeout. With `transactional_id`,
+    `producer` writes in the transaction that its owner has begun; without, records are visible at once.
     """
 
     def __init__(
@@ -51,11 +49,13 @@ class PartitionProducer:
         self._producer = producer or idempotent(client)
 
     def append(self, rows: Sequence[Row]) -> int:
-        """Write the rows as one batch, and return its first offset. Raises TooLargeError where it is too large."""
+        """Write the rows as one batch, and return its first offset. Raises TooLargeError if it is too large."""
         return self.append_batch(len(rows), lambda producer: [encode(rows, self._codec, producer, dense=True)])
 
     def append_batch(self, count: int, encoded: Callable[[Producer], Sequence[Buffer]]) -> int:
-        """The same with a batch of `count` records that the caller makes, in parts, given its producer and sequence."""
+        """As `append`, with a batch of `count` records that the given function makes, in parts, from producer and
+        sequence.
+        """
         batch = encoded(self._producer)
         base_offset = self._client.repeated(lambda: self._produce(batch))
         sequence = increment_sequence(self._producer.sequence, count)
@@ -63,7 +63,7 @@ class PartitionProducer:
         return base_offset
 
     def append_parted(self, rows: Sequence[Row]) -> None:
-        """Write the rows as one batch, or as several where the broker takes none so large."""
+        """Write the rows as one batch, or as several if the broker refuses its size."""
         try:
             self.append(rows)
         except TooLargeError:
@@ -95,5 +95,5 @@ class PartitionProducer:
 
 
 def end_offset(client: WireClient, place: TopicPartition) -> int:
-    """Where the partition ends."""
+    """Return the partition's end offset."""
     return client.list_offsets([place], LATEST)[place]

@@ -1,7 +1,7 @@
-"""Transactions over wire messages: begun, filled by any number of producers of partitions, and ended by one owner.
+"""Transactions over wire messages: begun and ended by one owner, with any number of producers of partitions.
 
-The owner has the transactional id. Its producer id and epoch may be given to others, in other processes, each of which
-writes to a partition of its own. Committed offsets of a group can be a part of a transaction, as with Kafka's clients.
+The owner has the transactional id. Its producer id and epoch may be passed to other processes, each of which writes to
+a partition of its own. Committed offsets of a group can be part of a transaction, as with Kafka's clients.
 """
 
 import time
@@ -35,10 +35,11 @@ M = TypeVar("M", bound=Message)
 DEFAULT_TIMEOUT_MS: Final = 60_000
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 NEWEST_FIND, NEWEST_INIT, NEWEST_ADD, NEWEST_OFFSETS, NEWEST_END = 3, 4, 3, 3, 4
-"""The newest versions in which a client adds partitions to transactions by itself; later ones need transaction.version
-2 of the cluster."""
+"""The newest versions in which a client adds partitions to transactions explicitly; later ones require
+transaction.version 2 of the cluster.
+"""
 _SHORT_PAUSES, _SHORT_PAUSE_S = 50, 0.002
-"""The end of the transaction before is complete within milliseconds as a rule."""
+"""The previous transaction usually completes within milliseconds."""
 _PASSING: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -48,7 +49,7 @@ _PASSING: Final = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 )
-"""What is over soon, beside what the client itself repeats."""
+"""Temporary errors, in addition to those that the client retries."""
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
@@ -73,8 +74,8 @@ def idempotent(client: WireClient) -> Producer:
 class Transactions:
     """The transactions of one transactional id, one at a time. Methods raise PipelineError.
 
-    When it is made, every earlier owner of the id is fenced, and what that left open is aborted. A transaction that
-    lasts longer than `timeout_ms` is aborted by the broker.
+    The constructor fences every earlier owner of the id, and aborts its open transaction. A transaction that lasts
+    longer than `timeout_ms` is aborted by the broker.
     """
 
     def __init__(self, client: WireClient, transactional_id: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
@@ -99,7 +100,7 @@ class Transactions:
         self._client.repeated(lambda: self._add(request))
 
     def send_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make committed offsets of a group a part of the transaction."""
+        """Add committed offsets of a group to the transaction."""
         added = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer.producer_id,
@@ -120,7 +121,7 @@ class Transactions:
         self._client.repeated(lambda: self._send_offsets(added, commit, group))
 
     def end(self, *, committed: bool) -> None:
-        """Commit it, or abort it. Markers may be written a moment later."""
+        """Commit or abort it. Markers may be written after the return."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer.producer_id,
@@ -164,7 +165,7 @@ class Transactions:
     def _ask(
         self, request: Message, response: type[M], newest: int, kind: int = TRANSACTION_KEY, key: str | None = None
     ) -> M:
-        """Ask the coordinator of the transactional id, or of a group."""
+        """Send a request to the coordinator of the transactional id, or of a group."""
         if kind not in self._nodes:
             self._nodes[kind] = self._find_coordinator(kind, key or self.transactional_id)
         try:
@@ -177,7 +178,7 @@ class Transactions:
         request = FindCoordinatorRequest(key=key, key_type=kind)
         answer = self._client.request(request, FindCoordinatorResponse, newest=NEWEST_FIND)
         self._check(answer.error_code, answer.error_message)
-        self._client.topics([])  # learns where the brokers are
+        self._client.topics([])  # updates the addresses of the brokers
         return answer.node_id
 
     def _check(self, code: int, message: str | None = None) -> None:
