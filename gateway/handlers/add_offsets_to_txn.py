@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (API 25), versions 0 to 4: a producer names the group whose offsets it will commit (KIP-98)."""
+"""AddOffsetsToTxn (API 25), versions 0 to 4: a producer adds a group's offsets to its transaction (KIP-98)."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ FENCED_SINCE: Final = 2
 
 
 async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    """Add the partition of the offsets topic that holds the group to the transaction."""
+    """Add the partition of the offsets topic that owns the group to the transaction."""
     error = await answer_of_coordinator(_added(ctx, request), lambda error: error)
     return AddOffsetsToTxnResponse(error_code=fencing_error(error, ctx.api_version, FENCED_SINCE))
 

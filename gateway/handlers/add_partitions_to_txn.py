@@ -31,7 +31,7 @@ _Codes = dict[tuple[str, int], ErrorCode]
 
 
 async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """Add all partitions of a transaction, or none where one of them does not exist; the transactions in order."""
+    """Add all partitions of a transaction, or none if one of them does not exist; the transactions in order."""
     if ctx.api_version < BATCHED_SINCE:
         only = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
@@ -52,11 +52,11 @@ async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Add
 
 
 async def _codes(ctx: RequestContext, asked: AddPartitionsToTxnTransaction) -> _Codes:
-    places = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    codes: _Codes = {place: await _existence(ctx, *place) for place in places}
+    partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+    codes: _Codes = {partition: await _existence(ctx, *partition) for partition in partitions}
     if any(codes.values()):
-        return {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
-    return await answer_of_coordinator(_answers(ctx, asked), lambda error: dict.fromkeys(places, error))
+        return {partition: code or ErrorCode.OPERATION_NOT_ATTEMPTED for partition, code in codes.items()}
+    return await answer_of_coordinator(_answers(ctx, asked), lambda error: dict.fromkeys(partitions, error))
 
 
 async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:

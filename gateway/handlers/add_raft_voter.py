@@ -16,7 +16,7 @@ REQUEST: Final = AddRaftVoterRequest
 
 
 async def handle(ctx: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-    """Let the leader of the quorum decide."""
+    """Add the voter, if this node is the quorum's leader."""
     quorum = ctx.services.quorum
     if request.cluster_id not in (None, ctx.services.cluster_id):
         return _answer(ErrorCode.INCONSISTENT_CLUSTER_ID, "The request is for another cluster.")

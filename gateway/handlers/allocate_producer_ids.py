@@ -1,4 +1,4 @@
-"""AllocateProducerIds (API 67), version 0: a broker takes a block of producer ids (KIP-730)."""
+"""AllocateProducerIds (API 67), version 0: allocates a block of producer ids to a broker (KIP-730)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ REQUEST: Final = AllocateProducerIdsRequest
 
 
 async def handle(ctx: RequestContext, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-    """Let the metadata shard decide, while this node is the active controller; what it decided is committed then."""
+    """Decide in the metadata shard, if this node is the active controller; the response follows the commit."""
 
     def refused(error: ErrorCode) -> AllocateProducerIdsResponse:
         return AllocateProducerIdsResponse(error_code=error)

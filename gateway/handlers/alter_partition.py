@@ -12,7 +12,7 @@ REQUEST: Final = AlterPartitionRequest
 
 
 async def handle(ctx: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
-    """Decide in the metadata shard, if this node is the active controller; the answer follows the commit."""
+    """Decide in the metadata shard, if this node is the active controller; the response follows the commit."""
 
     def refused(error: ErrorCode) -> AlterPartitionResponse:
         return AlterPartitionResponse(error_code=error)

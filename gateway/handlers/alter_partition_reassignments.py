@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (API 45), versions 0 to 1: partitions get other replicas (KIP-455)."""
+"""AlterPartitionReassignments (API 45), versions 0 to 1: assign other replicas to partitions (KIP-455)."""
 
 from dataclasses import replace
 from typing import Final
@@ -20,9 +20,9 @@ REQUEST: Final = AlterPartitionReassignmentsRequest
 async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Answer from the published image, unless an assignment changes; of many partitions some at a time.
+    """Answer from the published image, unless an assignment changes; many partitions are handled in parts.
 
-    Where a part is refused, what came before it stands: a client that repeats the request finds it done.
+    If a part is refused, the parts before it remain in force: a client that repeats the request finds them done.
     """
     names = [topic.name for topic in request.topics]
     responses: list[ReassignableTopicResponse] = []

@@ -16,7 +16,7 @@ REQUEST: Final = AlterReplicaLogDirsRequest
 
 
 async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Accept a move to the directory that the replica is in. Of a partition named twice, the last entry counts."""
+    """Accept a move to the directory that the replica is in. If a partition is listed twice, the last entry counts."""
     own = await answer_of_store(ctx.services, _own(ctx), lambda error: error)
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:

@@ -1,6 +1,6 @@
-"""ApiVersions (API 18), versions 0 to 4: what this broker serves, and its features (KIP-35, KIP-511, KIP-584).
+"""ApiVersions (API 18), versions 0 to 4: the served API versions and features (KIP-35, KIP-511, KIP-584).
 
-Below version 4 features whose minimum is 0 are left out, for older clients refuse them (KAFKA-17011).
+Below version 4 features whose minimum is 0 are left out, since older clients refuse them (KAFKA-17011).
 
 Gaps: version 5 of Kafka 4.4 checks cluster and node ids (KIP-1242); 4.3 serves 4 as well.
 """
@@ -35,12 +35,12 @@ def _listed(table: dict[ApiKey, tuple[int, int]]) -> tuple[ApiVersion, ...]:
 
 API_KEYS: Final = _listed(ADVERTISED)
 CONTROLLER_API_KEYS: Final = _listed(CONTROLLER_ADVERTISED)
-"""What is served on listeners for controllers."""
+"""The APIs that listeners for controllers serve."""
 
 
 async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """List the versions; refuse clients that name themselves with characters that would spoil a log or a metric."""
-    if ctx.api_version >= CLIENT_INFORMATION_SINCE and not _is_named_well(request):
+    """List the versions; refuse client software names with characters that would be unsafe in logs and metrics."""
+    if ctx.api_version >= CLIENT_INFORMATION_SINCE and not _has_valid_client_information(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = ctx.services.metadata.image
     features = image.features
@@ -60,11 +60,11 @@ async def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersion
 
 
 def _kraft_version(ctx: RequestContext) -> list[tuple[str, int]]:
-    """The level in force; it is in the quorum's log, not among the features. Level 0 is left out, as in Kafka."""
+    """The level in force, which is in the quorum's log, not among the features. Level 0 is left out, as in Kafka."""
     return [] if ctx.services.quorum.replica.voters is None else [(KRAFT_VERSION, 1)]
 
 
-def _is_named_well(request: ApiVersionsRequest) -> bool:
+def _has_valid_client_information(request: ApiVersionsRequest) -> bool:
     return all(
         VALID_CLIENT_INFORMATION.fullmatch(text)
         for text in (request.client_software_name, request.client_software_version)

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (API 53), versions 0 to 1: the leader of the metadata quorum shows itself (KIP-595)."""
+"""BeginQuorumEpoch (API 53), versions 0 to 1: a new leader of the metadata quorum announces itself (KIP-595)."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ REQUEST: Final = BeginQuorumEpochRequest
 
 
 async def handle(ctx: RequestContext, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-    """Let the quorum decide; what that changes is durable when the answer leaves."""
+    """Let the quorum's state machine decide; its changes are durable before the response is sent."""
     quorum = ctx.services.quorum
     error = error_of_cluster(ctx, request.cluster_id)
     asked = quorum.messages.asked_begin(request)

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (API 63), versions 0 to 1: a broker says that it is there, and what it wants (KIP-631)."""
+"""BrokerHeartbeat (API 63), versions 0 to 1: a broker renews its session, and requests state changes (KIP-631)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ REQUEST: Final = BrokerHeartbeatRequest
 
 
 async def handle(ctx: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-    """Let the metadata shard decide, while this node is the active controller; what it decided is committed then."""
+    """Decide in the metadata shard, if this node is the active controller; the response follows the commit."""
 
     def refused(error: ErrorCode) -> BrokerHeartbeatResponse:
         return BrokerHeartbeatResponse(error_code=error)

@@ -12,7 +12,7 @@ REQUEST: Final = BrokerRegistrationRequest
 
 
 async def handle(ctx: RequestContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
-    """Decide in the metadata shard, if this node is the active controller; the answer follows the commit."""
+    """Decide in the metadata shard, if this node is the active controller; the response follows the commit."""
 
     def refused(error: ErrorCode) -> BrokerRegistrationResponse:
         return BrokerRegistrationResponse(error_code=error)

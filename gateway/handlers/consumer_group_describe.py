@@ -20,7 +20,7 @@ REQUEST: Final = ConsumerGroupDescribeRequest
 
 
 async def handle(ctx: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    """Describe every group asked for, in that order."""
+    """Describe the requested groups, in their order."""
     groups = [await _describe(ctx, group_id) for group_id in request.group_ids]
     if request.include_authorized_operations:
         groups = [

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat (API 68), versions 0 and 1: the one request of a consumer group's members (KIP-848).
+"""ConsumerGroupHeartbeat (API 68), versions 0 and 1: the only request of a consumer group's members (KIP-848).
 
-Refused with UNSUPPORTED_VERSION while `group.coordinator.rebalance.protocols` leaves `consumer` out, or the cluster's
-`group.version` is 0.
+Refused with UNSUPPORTED_VERSION if `group.coordinator.rebalance.protocols` does not contain `consumer`, or the
+cluster's `group.version` is 0.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ REQUEST: Final = ConsumerGroupHeartbeatRequest
 
 
 async def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    """Ask the group's coordinator."""
+    """Pass the request to the group's coordinator."""
     if not ctx.services.consumer_groups_enabled():
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if request.subscribed_topic_regex:

@@ -1,4 +1,4 @@
-"""ControllerRegistration (API 70), version 0: where a controller listens, and what it can serve (KIP-919)."""
+"""ControllerRegistration (API 70), version 0: registers a controller's listeners and features (KIP-919)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ REQUEST: Final = ControllerRegistrationRequest
 
 
 async def handle(ctx: RequestContext, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
-    """Decide in the metadata shard, if this node is the active controller; the answer follows the commit."""
+    """Decide in the metadata shard, if this node is the active controller; the response follows the commit."""
 
     def refused(error: ErrorCode) -> ControllerRegistrationResponse:
         return ControllerRegistrationResponse(error_code=error)

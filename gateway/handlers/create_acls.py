@@ -1,4 +1,4 @@
-"""CreateAcls (API 30), versions 1 to 3: without an authorizer, it is refused with Kafka's error."""
+"""CreateAcls (API 30), versions 1 to 3: refused with Kafka's error, since there is no authorizer."""
 
 from typing import Final
 
@@ -11,6 +11,6 @@ NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."
 
 
 async def handle(_ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Say of each that security is off."""
+    """Return SECURITY_DISABLED for each entry."""
     result = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=(result,) * len(request.creations))

@@ -1,4 +1,4 @@
-"""CreateDelegationToken (API 38), versions 1 to 3: not on a listener without authentication, as Kafka says it."""
+"""CreateDelegationToken (API 38), versions 1 to 3: refused on a listener without authentication, as in Kafka."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ ANONYMOUS: Final = "ANONYMOUS"
 
 
 async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    """Refuse, naming the requested owner, or else the principal that every client has here."""
+    """Refuse. The response has the requested owner, or else the anonymous principal."""
     named = bool(request.owner_principal_name)
     has_requester = ctx.api_version >= REQUESTER_SINCE
     return CreateDelegationTokenResponse(

@@ -1,4 +1,4 @@
-"""CreatePartitions (API 37), versions 0 to 3: give topics more partitions."""
+"""CreatePartitions (API 37), versions 0 to 3: add partitions to topics."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ REQUEST: Final = CreatePartitionsRequest
 
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
+    """Decide in the metadata shard; the response is sent once the change is on disk and in force."""
     image = ctx.services.metadata.image
     try:
         check_create_partitions(image, request)

@@ -1,4 +1,4 @@
-"""CreateTopics (API 19), versions 2 to 7: make topics."""
+"""CreateTopics (API 19), versions 2 to 7: create topics."""
 
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ REQUEST: Final = CreateTopicsRequest
 
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Let the metadata shard decide; the answer goes out once the change is on disk and in force."""
+    """Decide in the metadata shard; the response is sent once the change is on disk and in force."""
     context = ctx.services.decision_context()
     try:
         check_create_topics(context, request)

@@ -1,4 +1,4 @@
-"""DeleteAcls (API 31), versions 1 to 3: there is no authorizer to ask, as Kafka says it then."""
+"""DeleteAcls (API 31), versions 1 to 3: refused with Kafka's error, since there is no authorizer."""
 
 from typing import Final
 
@@ -11,6 +11,6 @@ NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."
 
 
 async def handle(_ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Say of each filter that security is off."""
+    """Return SECURITY_DISABLED for each filter."""
     result = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return DeleteAclsResponse(filter_results=(result,) * len(request.filters))

@@ -1,12 +1,12 @@
-"""DeleteRecords (API 21), versions 0 to 2: move log starts forward (KIP-107); -1 means to the high watermark.
+"""DeleteRecords (API 21), versions 0 to 2: move log starts forward (KIP-107); -1 means the high watermark.
 
-The space is freed when whole segments lie below the log start. Answered once the new log start is durable.
+Space is freed when whole segments are below the log start. The response is sent once the new log start is durable.
 """
 
 from functools import partial
 from typing import Final
 
-from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.topic_names import INTERNAL_TOPICS
 from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.server.context import RequestContext
 from odradek.partitions.results import UNKNOWN_OFFSET, Rejected
@@ -23,7 +23,7 @@ REQUEST: Final = DeleteRecordsRequest
 
 
 async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Answer each partition by itself."""
+    """Handle each partition separately."""
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,
@@ -46,7 +46,7 @@ async def _delete(ctx: RequestContext, topic: str, part: DeleteRecordsPartition)
     replica = await ctx.services.replicas.leader(topic, part.partition_index)
     if not replica.log.config.is_deleted:
         return _error(part, ErrorCode.POLICY_VIOLATION)
-    replica.leader  # noqa: B018 - refuses unless this broker leads
+    replica.leader  # noqa: B018 - raises unless this broker leads
     refusal = await replica.move_log_start(part.offset)
     if isinstance(refusal, Rejected):
         return _error(part, refusal.error)

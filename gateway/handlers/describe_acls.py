@@ -1,4 +1,4 @@
-"""DescribeAcls (API 29), versions 1 to 3: there is no authorizer, and so there are no ACLs, as Kafka says it then."""
+"""DescribeAcls (API 29), versions 1 to 3: refused with Kafka's error, since there is no authorizer."""
 
 from typing import Final
 
@@ -11,5 +11,5 @@ NO_AUTHORIZER: Final = "There are no ACLs, for this broker has no authorizer."
 
 
 async def handle(_ctx: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Say that security is off."""
+    """Return SECURITY_DISABLED."""
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)

@@ -1,6 +1,6 @@
 """DescribeCluster (API 60), versions 0 to 2: the cluster's id and its brokers (KIP-700), or its controllers (KIP-919).
 
-Version 2 can ask for fenced brokers too (KIP-1073).
+Version 2 can request fenced brokers too (KIP-1073).
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ NOT_ASKED: Final = -(2**31)
 
 
 async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Describe the brokers to those that come by their listeners, and the controllers by theirs (KIP-919)."""
+    """Describe the brokers on their listeners, and the controllers on theirs (KIP-919)."""
     served, name = (CONTROLLERS, "CONTROLLER") if ctx.session.is_controller else (BROKERS, "BROKER")
     if request.endpoint_type != served:
         return DescribeClusterResponse(

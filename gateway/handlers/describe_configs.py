@@ -15,7 +15,7 @@ REQUEST: Final = DescribeConfigsRequest
 
 
 async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Answer from the published image; others get a turn after each resource, for a broker has hundreds of settings."""
+    """Answer from the published image. Other tasks run after each resource, since a broker has hundreds of settings."""
     context, levels = ctx.services.decision_context(), ctx.services.logger_levels()
     results: list[DescribeConfigsResult] = []
     for resource in request.resources:

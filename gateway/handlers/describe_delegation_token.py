@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (API 41), versions 1 to 3: not on a listener without authentication, as Kafka says it."""
+"""DescribeDelegationToken (API 41), versions 1 to 3: refused on a listener without authentication, as in Kafka."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (API 35), versions 1 to 5: how large each partition is, and the room on its disk (KIP-113, KIP-827).
+"""DescribeLogDirs (API 35), versions 1 to 5: sizes of partitions, and space on the disk (KIP-113, KIP-827).
 
 There is one directory, the store. A partition's size is that of its record batches, as `retention.bytes` counts it.
 """
@@ -29,14 +29,14 @@ UNKNOWN_BYTES: Final = -1
 
 
 async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Describe the partitions asked for, or all; what is not here is left out."""
+    """Describe the requested partitions, or all; partitions that are not on this broker are left out."""
     described = _describe(ctx, request)
     result = await answer_of_store(ctx.services, described, lambda error: DescribeLogDirsResult(error_code=error))
     return DescribeLogDirsResponse(results=(result,))
 
 
 async def _describe(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResult:
-    """Raises StoreError when the store cannot say what it holds."""
+    """Raises StoreError when the store cannot list its logs."""
     replicas = ctx.services.replicas
     space = await replicas.space()
     stored = {(replica.key.topic, replica.key.index): replica for replica in await replicas.all_stored()}
@@ -49,7 +49,7 @@ async def _describe(ctx: RequestContext, request: DescribeLogDirsRequest) -> Des
 
 
 def _asked(image: MetadataImage, request: DescribeLogDirsRequest) -> dict[str, list[int]]:
-    """The partitions that there are, by topic."""
+    """The existing partitions of those requested, by topic."""
     if request.topics is None:
         return {name: list(range(len(topic.partitions))) for name, topic in image.topics_by_name.items()}
     asked: dict[str, list[int]] = {}
@@ -60,7 +60,7 @@ def _asked(image: MetadataImage, request: DescribeLogDirsRequest) -> dict[str, l
 
 
 def _is_assigned(ctx: RequestContext, topic: str, index: int) -> bool:
-    """Whether this broker is to have a replica."""
+    """True if this broker is assigned a replica."""
     part = ctx.services.metadata.image.partition(topic, index)
     return part is not None and ctx.services.config.node_id in part.replicas
 
@@ -76,17 +76,17 @@ async def _partitions(
             described = await _described(replica)
             if described is not None:
                 found.append(described)
-        elif _is_assigned(ctx, topic, index):  # a log is made when it is first written or read
+        elif _is_assigned(ctx, topic, index):  # a log is created when it is first written or read
             found.append(DescribeLogDirsPartition(partition_index=index))
     return found
 
 
 async def _described(replica: Replica) -> DescribeLogDirsPartition | None:
-    """None for a log that cannot be looked at; Kafka leaves out what is on a failed disk, too."""
+    """None for a log that cannot be read; Kafka also leaves out the partitions on a failed disk."""
     try:
         view = await replica.view()
     except (PartitionUnavailable, StoreError) as error:
-        if isinstance(error, StoreError) or error.is_offline:  # else it was deleted meanwhile
+        if isinstance(error, StoreError) or error.is_offline:  # otherwise it was deleted meanwhile
             message = "cannot describe a log partition=%s cause=%s"
             key = (message, shared_cause(error) or replica.key)
             replica.repeats.note(key, log, logging.WARNING, message, replica.key, error)

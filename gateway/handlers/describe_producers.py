@@ -1,4 +1,4 @@
-"""DescribeProducers (API 61), version 0: who writes to a partition, and who is in a transaction there (KIP-664)."""
+"""DescribeProducers (API 61), version 0: a partition's producers and open transactions (KIP-664)."""
 
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ REQUEST: Final = DescribeProducersRequest
 
 
 async def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Describe every partition asked for, in that order."""
+    """Describe the requested partitions, in their order."""
     topics = [
         TopicResponse(
             name=topic.name,

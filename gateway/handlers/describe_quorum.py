@@ -1,6 +1,6 @@
-"""DescribeQuorum (API 55), versions 0 to 2: who keeps the metadata log, and how far (KIP-595, KIP-836, KIP-853).
+"""DescribeQuorum (API 55), versions 0 to 2: the metadata log's replicas and their progress (KIP-595, KIP-836, KIP-853).
 
-Its leader answers; any other node answers NOT_LEADER_OR_FOLLOWER with the leader that it knows.
+The leader answers; any other node answers NOT_LEADER_OR_FOLLOWER with the leader if it has one.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ NODES_SINCE: Final = 2
 
 
 async def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Describe the metadata log, when it alone is asked for; there is no other quorum."""
+    """Describe the metadata log, if only that is requested; there is no other quorum."""
     asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
     if asked != [(METADATA_KEY.topic, METADATA_KEY.index)]:
         return _unknown(request)
@@ -36,7 +36,7 @@ async def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> Describ
 
 
 def _unavailable(_: ErrorCode) -> DescribeQuorumResponse:
-    """While the disk of the metadata log fails; the log is loaded again before long, and clients repeat the request."""
+    """The response while the metadata log's disk fails: clients repeat the request, and the log is soon reloaded."""
     error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     return DescribeQuorumResponse(error_code=error, error_message=error.message)
 
@@ -77,7 +77,8 @@ def _described(ctx: RequestContext) -> DescribeQuorumResponsePartitionData:
         )
     high_watermark, log_end_offset = ctx.services.controller.extent()
     now_ms = ctx.services.env.wall_ms()
-    has_directory = ctx.api_version >= NODES_SINCE and core.voters_in_log is not None  # a setting names none
+    # unknown if the voters come from the settings
+    has_directory = ctx.api_version >= NODES_SINCE and core.voters_in_log is not None
     own = ReplicaState(
         replica_id=core.me.id,
         replica_directory_id=core.me.directory_id if has_directory else ZERO_UUID,

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from odradek.coordinator.metadata.controller.names import error_of_missing
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage, TopicImage
+from odradek.coordinator.metadata.topic_names import error_of_missing
 from odradek.gateway.handling.authorized_operations import TOPIC_OPERATIONS
 from odradek.gateway.handling.brokers import Reachable, leader_of, reachable
 from odradek.gateway.server.context import RequestContext
@@ -20,7 +20,7 @@ REQUEST: Final = DescribeTopicPartitionsRequest
 
 
 async def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """Describe topics in the order of their names, from the cursor on, until the limit of partitions is reached."""
+    """Describe topics in the order of their names, from the cursor on, up to the limit of partitions."""
     image = ctx.services.metadata.image
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
@@ -51,7 +51,7 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 
 
 class _Page:
-    """A response as it fills up."""
+    """A response that is being filled."""
 
     def __init__(self, limit: int, image: MetadataImage, brokers: Reachable) -> None:
         self._left = limit
@@ -68,7 +68,7 @@ class _Page:
         )
 
     def add(self, topic: TopicImage, first: int) -> None:
-        """Add the topic's partitions from `first` on; when not all have room, the next page begins with the others."""
+        """Add the topic's partitions from `first` on; if not all fit, the next page begins with the others."""
         if self._left == 0:
             self.next_cursor = Cursor(topic_name=topic.name, partition_index=first)
             return
@@ -93,8 +93,8 @@ class _Page:
 def _partition(
     image: MetadataImage, brokers: Reachable, index: int, part: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
-    """As in Kafka, a partition without a leader that clients reach has -1 for it, and no error."""
-    view = leader_of(image, part, brokers, tells_listeners=True)
+    """As in Kafka, a partition without a reachable leader has leader id -1, and no error."""
+    view = leader_of(image, part, brokers, has_listener_error=True)
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
         leader_id=view.leader_id,

@@ -14,7 +14,7 @@ REQUEST: Final = DescribeTransactionsRequest
 
 
 async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """Ask each id's coordinator, in that order."""
+    """Request each id's state from its coordinator, in order."""
     described = [await _describe(ctx, transactional_id) for transactional_id in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=tuple(described))
 

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (API 50), version 0: which users have which SCRAM mechanisms (KIP-554)."""
+"""DescribeUserScramCredentials (API 50), version 0: the SCRAM mechanisms of users (KIP-554)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""ElectLeaders (API 43), versions 0 to 2: preferred leaders, or unclean ones for partitions without any (KIP-460)."""
+"""ElectLeaders (API 43), versions 0 to 2: elect preferred leaders, or unclean ones if there is none (KIP-460)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ REQUEST: Final = ElectLeadersRequest
 
 
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Answer from the published image, unless a leader is to be elected."""
+    """Answer from the published image, unless a leader must be elected."""
 
     def refused(error: ErrorCode) -> ElectLeadersResponse:
         return ElectLeadersResponse(error_code=error)

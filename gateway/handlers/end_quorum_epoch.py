@@ -11,7 +11,7 @@ REQUEST: Final = EndQuorumEpochRequest
 
 
 async def handle(ctx: RequestContext, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
-    """Let the quorum decide; what that changes is durable when the answer leaves."""
+    """Let the quorum's state machine decide; its changes are durable before the response is sent."""
     quorum = ctx.services.quorum
     error = error_of_cluster(ctx, request.cluster_id)
     asked = quorum.messages.asked_end(request)

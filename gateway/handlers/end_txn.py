@@ -1,6 +1,7 @@
-"""EndTxn (API 26), versions 0 to 5: commit or abort (KIP-98). Answered when the decision is on disk; markers follow.
+"""EndTxn (API 26), versions 0 to 5: commit or abort (KIP-98).
 
-From version 5 on every end raises the epoch, and the answer says with which one to go on (KIP-890).
+The response is sent when the decision is on disk; the markers follow. From version 5 on every end raises the epoch, and
+the response contains the new one (KIP-890).
 """
 
 from collections.abc import Awaitable
@@ -20,7 +21,7 @@ FENCED_SINCE: Final = 2
 
 
 async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    """Decide."""
+    """Commit or abort the transaction."""
     producer = ProducerIdentity(request.transactional_id, request.producer_id, request.producer_epoch)
     ending = ctx.services.transactions.end_transaction(
         producer, committed=request.committed, version=version_of_end_txn(ctx.api_version)

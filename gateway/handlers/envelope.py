@@ -1,7 +1,7 @@
-"""Envelope (API 58), version 0: a broker sends on what a client asked of it (KIP-590).
+"""Envelope (API 58), version 0: a broker forwards a client's request (KIP-590).
 
-The request inside is answered as if the client had sent it to the active controller itself; what comes back is the
-response with its header, to be read in the version of the request.
+The request inside is answered as if the client had sent it to the active controller itself; the result is the response
+with its header, in the version of the request.
 """
 
 from ipaddress import ip_address
@@ -21,7 +21,7 @@ REQUEST: Final = EnvelopeRequest
 
 
 async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    """Answer the request inside, if this node is the active controller from its beginning to its end."""
+    """Answer the request inside, if this node is the active controller throughout."""
     leadership = ctx.services.leadership
     if not leadership.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (API 40), versions 1 to 2: not on a listener without authentication, as Kafka says it."""
+"""ExpireDelegationToken (API 40), versions 1 to 2: refused on a listener without authentication, as in Kafka."""
 
 from typing import Final
 

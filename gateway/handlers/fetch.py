@@ -1,16 +1,17 @@
 """Fetch (API 1), versions 4 to 18: reads from offsets; in sessions (KIP-227), and by topic id from 13 (KIP-516).
 
 A fetch that finds less than `min_bytes` waits. It watches its logs, and reads again when one of them grows, a partition
-fails, or `max_wait_ms` is over. The stores lend the bytes, which go to the socket without a copy; the leases end when
+fails, or after `max_wait_ms`. The bytes go from the store's buffers to the socket without a copy; their leases end when
 the reply is sent.
 
-A follower fetches with its broker's id and epoch. It reads what is durable here, committed or not, and is answered as
-soon as there is more of that; its offset acknowledges everything below (`replication/leading.py`). A follower whose log
-has diverged gets the diverging epoch and its end offset. A consumer may read from a follower (KIP-392), up to the high
-watermark known there; with `replica.selector.class`, the leader directs a consumer with a rack to a replica in it.
+A follower fetches with its broker's id and epoch. It reads records that are durable here, committed or not, and is
+answered as soon as there are more of them; its offset acknowledges all records below it (`replication/leading.py`). A
+follower whose log has diverged gets the diverging epoch and its end offset. A consumer may read from a follower
+(KIP-392), up to the high watermark known there; with `replica.selector.class`, the leader directs a consumer with a
+rack to a replica in it.
 
-Partitions unknown to the metadata come last in the answer and do not end the wait early, as in Kafka. Partitions are
-looked up once, so a topic that is deleted and created again while a fetch waits is not read by mistake.
+Partitions that are not in the metadata come last in the response and do not end the wait early, as in Kafka. Partitions
+are looked up once, so a topic that is deleted and created again while a fetch waits is not read by mistake.
 """
 
 from collections.abc import Sequence
@@ -43,18 +44,18 @@ from odradek.wire.records.batch import iter_headers
 REQUEST: Final = FetchRequest
 
 _Found = tuple[Wanted, Replica | ErrorCode]
-"""A partition that the metadata knows; an error when this replica must not be read for the request."""
+"""A partition in the metadata; an error if this replica must not be read for the request."""
 _Answer = tuple[Wanted, PartitionData]
 _NO_DATA: Final = PartitionData()
 
 READS_FROM_FOLLOWERS_SINCE: Final = 11
-"""The version from which the answer may direct a consumer to a follower (KIP-392)."""
+"""The version from which the response may direct a consumer to a follower (KIP-392)."""
 NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""The errors of partitions that the metadata does not have, in their order at the end of an answer."""
+"""The errors of partitions that the metadata does not have, in their order at the end of a response."""
 
 
 async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Answer when there is enough to read, a partition has an error, or the time is over."""
+    """Respond when there is enough to read, a partition has an error, or the time-out is reached."""
     services = ctx.services
     if ctx.session.is_controller:
         return await fetch_metadata_log(ctx, request)
@@ -77,7 +78,7 @@ async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
 
 
 async def _look_up(ctx: RequestContext, fetch: Fetch) -> tuple[list[_Found], list[_Answer]]:
-    """What can be read, and the errors of what the metadata does not have."""
+    """The partitions that can be read, and the errors of those that are not in the metadata."""
     found: list[_Found] = []
     missing: dict[ErrorCode, list[_Answer]] = {error: [] for error in NOT_THERE}
     for number, wanted in enumerate(fetch.wanted, 1):
@@ -98,7 +99,7 @@ def _missing(wanted: Wanted, error: ErrorCode) -> PartitionData:
 class _Reading:
     """One fetch, which reads repeatedly until it has enough bytes.
 
-    `failed`: a partition's answer is an error. `settled`: it no longer waits (`env.deadlines.Awaited`).
+    `failed`: a partition's result is an error. `settled`: it no longer waits (`env.deadlines.Awaited`).
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class _Reading:
         self._give_back: list[partial[None]] = []
 
     async def read_until(self, deadline_ms: int) -> list[_Answer]:
-        """The answers of all partitions; their leases are returned when the response has been sent."""
+        """The results of all partitions; their leases are returned when the response has been sent."""
         services = self._ctx.services
         is_waiting = False
         try:
@@ -154,14 +155,14 @@ class _Reading:
         return self.failed or self._budget.taken_bytes >= self._min_bytes or not self._found
 
     def _undo(self) -> None:
-        """Give back what was borrowed for an answer that is not sent."""
+        """Return the leases of results that are not sent."""
         for give_back in self._give_back:
             give_back()
 
     async def _look(self) -> list[_Answer]:
-        """All answers. While nothing was found, only those of partitions with news since the last look are made anew.
+        """All results. After a look that found nothing, only partitions with changes since then are read again.
 
-        Followers and large consumers wait on thousands of partitions, of which few have news at a time.
+        Followers and large consumers wait on thousands of partitions, of which few change at a time.
         """
         is_first = self._watched is None
         if is_first:
@@ -186,7 +187,7 @@ class _Reading:
         return answers
 
     def _with_news(self, answers: Sequence[_Answer]) -> list[int]:
-        """The partitions that were woken, and those whose log says otherwise than their answers."""
+        """The partitions that were woken, and those whose log differs from their results."""
         woken = self._woken
         return [
             number
@@ -228,7 +229,7 @@ class _Reading:
         return _data(asked.partition, replica, plan, lease)
 
     def _tail_of(self, replica: Replica) -> Watchable:
-        """Where the news comes from that this reader waits for."""
+        """The object that notifies this reader of new records."""
         return replica
 
     def _plan(self, asked: FetchPartition, replica: Replica, *, is_first: bool) -> FetchPlan | Rejected:
@@ -246,12 +247,12 @@ class _Reading:
         replica.traffic.bytes_out += size_bytes
 
     def _is_held_back(self, replica: Replica) -> bool:
-        """Whether the reader is to get no records of this partition now."""
+        """True if the reader must get no records of this partition now."""
         del replica
         return False
 
     def _note_throttled(self) -> None:
-        """Called when it is certain what is sent."""
+        """Called when the results that will be sent are final."""
 
     def _error(self, index: int, error: ErrorCode) -> PartitionData:
         self.failed = True
@@ -260,7 +261,7 @@ class _Reading:
         )
 
     async def _lease(self, replica: Replica, plan: FetchPlan) -> ReadLease | None:
-        """Borrow within the bounds; only the answer's first batch may exceed them, or a reader could never go on."""
+        """Read within the limits; only the response's first batch may exceed them, or a reader could get stuck."""
         if self._budget.is_spent:
             return None
         allowed_bytes = self._budget.allowance(plan.max_bytes)
@@ -293,7 +294,7 @@ class _FollowerReading(_Reading):
         return replica.tail
 
     def _plan(self, asked: FetchPartition, replica: Replica, *, is_first: bool) -> FetchPlan | Rejected:
-        """Plan a follower's read. Only the first of a request records its progress, as of when it was sent."""
+        """Plan a follower's read. Only the request's first read records its progress, as of when it was sent."""
         follower = FollowerFetch(self._replica_id, self._replica_epoch, asked.log_start_offset)
         plan = replica.plan_follower_fetch(
             follower,
@@ -369,9 +370,10 @@ def _data(index: int, replica: Replica, plan: FetchPlan, lease: ReadLease | None
 
 
 def _aborted(replica: Replica, plan: FetchPlan, lease: ReadLease | None) -> tuple[AbortedTransaction, ...] | None:
-    """The aborted transactions in what was read; None under read_uncommitted, as Kafka answers.
+    """The aborted transactions in the read range; None under read_uncommitted, as in Kafka.
 
-    Asked anew after the read: compaction may have taken a marker meanwhile, whose transaction must not be listed then.
+    Determined again after the read: compaction may have removed a marker meanwhile, and its transaction must then not
+    be listed.
     """
     if plan.aborted is None:
         return None

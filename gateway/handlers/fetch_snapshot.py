@@ -1,6 +1,6 @@
-"""FetchSnapshot (API 59), versions 0 to 1: bytes of a snapshot of the metadata log, for a replica that is far behind.
+"""FetchSnapshot (API 59), versions 0 to 1: bytes of a metadata snapshot, for a replica that is far behind.
 
-A snapshot that is not there (any more) is SNAPSHOT_NOT_FOUND, a position outside it POSITION_OUT_OF_RANGE (KIP-630).
+A snapshot that does not exist (any more) is SNAPSHOT_NOT_FOUND, a position outside it POSITION_OUT_OF_RANGE (KIP-630).
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ ENDPOINTS_SINCE: Final = 1
 
 
 async def handle(ctx: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-    """Only the leader has an answer; any other node says who that is."""
+    """Only the leader answers; any other node returns an error with the leader."""
     quorum = ctx.services.quorum
     error = error_of_cluster(ctx, request.cluster_id)
     if error:

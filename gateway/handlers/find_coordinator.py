@@ -1,5 +1,6 @@
-"""FindCoordinator (API 10), versions 0 to 6: which broker coordinates a group or a transactional id; a batch of
-them from 4 (KIP-699).
+"""FindCoordinator (API 10), versions 0 to 6: finds the coordinator of a group or a transactional id.
+
+From version 4 on of several at once (KIP-699).
 
 Gaps: share groups have no coordinator yet (COORDINATOR_NOT_AVAILABLE).
 """
@@ -25,12 +26,12 @@ _Coordinators = GroupCoordinator | TransactionCoordinator
 
 
 async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Answer for every key; the internal topic is made when the first one asks."""
+    """Find the coordinator of every key; the internal topic is created for the first request."""
     if ctx.api_version >= BATCHED_SINCE:
         found = [await _find(ctx, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(found))
     one = await _find(ctx, request.key_type, request.key)
-    message = one.error_message or ErrorCode.NONE.name  # as Kafka answers in these versions
+    message = one.error_message or ErrorCode.NONE.name  # as in Kafka in these versions
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=message if ctx.api_version > 0 else None,
@@ -52,7 +53,7 @@ async def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
 
 
 async def _leader(ctx: RequestContext, coordinator: _Coordinators, key: str) -> Coordinator:
-    """The leader of the partition that has the key, where the client reaches it. Raises CoordinatorUnavailable."""
+    """The leader of the key's partition, with its address for the client. Raises CoordinatorUnavailable."""
     await coordinator.ensure_topic()
     image = ctx.services.metadata.image
     partition = image.partition(coordinator.topic, coordinator.partition(key))

@@ -1,4 +1,4 @@
-"""Heartbeat (API 12), versions 0 to 4: stay in a group."""
+"""Heartbeat (API 12), versions 0 to 4: a member keeps its session in a group."""
 
 from collections.abc import Awaitable
 from typing import Final
@@ -12,12 +12,12 @@ REQUEST: Final = HeartbeatRequest
 
 
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> Awaitable[HeartbeatResponse]:
-    """Answer with what the group's shard says."""
+    """Return the response of the group's shard."""
     answer = ctx.services.groups.ask(request.group_id, lambda shard, now_ms: shard.heartbeat(request, now_ms))
     return answer_of_coordinator(answer, _refused)
 
 
 def _refused(error: ErrorCode) -> HeartbeatResponse:
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return HeartbeatResponse()  # as Kafka: all sessions begin anew when the groups are loaded
+        return HeartbeatResponse()  # as in Kafka: all sessions restart when the groups are loaded
     return HeartbeatResponse(error_code=error)

@@ -1,22 +1,22 @@
-"""ImportBatches (API 10001, Odradek's own), version 0: write batches of another log at the offsets that they have.
+"""ImportBatches (API 10001, Odradek's own), version 0: write batches of another log with their offsets.
 
-Mirroring and restoring use it. What the batches may be is said in `partitions/imports.py`. Each partition is answered
-by itself, with its log end; a client goes on from there after any answer, and so repeats nothing:
+Mirroring and restoring use it. `partitions/imports.py` specifies the allowed batches. Each partition has its own
+result, with its log end offset; a client continues from there after any result, and so repeats nothing:
 
     NONE                  all of it is committed, as with acks=all
-    OFFSET_OUT_OF_RANGE   the batches begin below the log end: they, or others, are there already
+    OFFSET_OUT_OF_RANGE   the batches begin below the log end: they, or others, are already in the log
     REQUEST_TIMED_OUT     it is in the log, and may be committed later
-    CORRUPT_MESSAGE, INVALID_RECORD, …   nothing of the partition's batches was written
+    CORRUPT_MESSAGE, INVALID_RECORD, …   none of the partition's batches was written
 
-Long record sets are written in parts. When a part is refused, because another client has written meanwhile, those
-before it stand. Producer ids that are given out later are above all imported ones, so that no producer of this cluster
-is taken for one of the other's.
+Long record sets are written in parts. If a part is refused, because another client has written meanwhile, the parts
+before it stay in the log. Producer ids that are allocated later are above all imported ones, so that no producer of
+this cluster is confused with one of the other.
 """
 
 from functools import partial
 from typing import Final
 
-from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.topic_names import INTERNAL_TOPICS
 from odradek.gateway.env.completion import Completion, Gathered
 from odradek.gateway.errors import PartitionUnavailable, error_of_store
 from odradek.gateway.handling.metadata import answer_of_controller
@@ -38,7 +38,7 @@ from odradek.wire.values import immutable
 
 REQUEST: Final = ImportBatchesRequest
 LOCAL_COMMIT_MS: Final = 1000
-"""The least time-out of a commit, as in Produce."""
+"""The minimum time-out of a commit, as in Produce."""
 INSPECTED_AT_ONCE_BYTES: Final = 128 * 1024
 """Longer record sets are parsed and checked in a worker thread."""
 
@@ -47,7 +47,7 @@ NO_RECORDS: Final = memoryview(b"")
 
 @immutable
 class _Imported:
-    """What became of one partition's batches: its result so far, and the commit that it waits for, if any."""
+    """One partition's result so far, and the commit that it waits for, if any."""
 
     result: ImportPartitionResult
     commit: Completion[None] | None = None
@@ -57,7 +57,7 @@ _Topic = tuple[str, list[_Imported]]
 
 
 async def handle(ctx: RequestContext, request: ImportBatchesRequest) -> Completion[ImportBatchesResponse]:
-    """Append every partition's batches; the response comes when all are committed, have failed, or at the time-out."""
+    """Append every partition's batches; the response follows when all are committed or failed, or at the time-out."""
     await ctx.services.replicas.backlog.room()
     imported: list[_Topic] = [
         (topic.name, [await _import(ctx, topic.name, part) for part in topic.partitions]) for topic in request.topics
@@ -77,14 +77,14 @@ def _response(imported: list[_Topic]) -> ImportBatchesResponse:
 
 async def _import(ctx: RequestContext, topic: str, part: ImportPartition) -> _Imported:
     await ctx.take_turns()
-    if topic in INTERNAL_TOPICS:  # what stands there is the coordinators' state
+    if topic in INTERNAL_TOPICS:  # they contain the coordinators' state
         return _refused(part.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     return await answer_of_partition(_import_into(ctx, topic, part), partial(_refused, part.index))
 
 
 async def _import_into(ctx: RequestContext, topic: str, part: ImportPartition) -> _Imported:
     replica = await ctx.services.replicas.leader(topic, part.index)
-    replica.leader  # noqa: B018 - refuses unless this broker leads
+    replica.leader  # noqa: B018 - raises unless this broker leads
     records = NO_RECORDS if part.records is None else part.records
     batches = await _inspect(ctx, replica, records)
     if isinstance(batches, Rejected):

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (API 44), versions 0 to 1: change single settings of what AlterConfigs changes (KIP-339)."""
+"""IncrementalAlterConfigs (API 44), versions 0 to 1: change single settings of topics, brokers and others (KIP-339)."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ REQUEST: Final = IncrementalAlterConfigsRequest
 
 
 async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    """Let the metadata shard decide, in parts; the answer goes out once the changes are on disk and in force."""
+    """Decide in the metadata shard, in parts; the response is sent once the changes are on disk and in force."""
     results: list[AlterConfigsResourceResponse] = []
     names = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     for resources in in_parts(request.resources, names):

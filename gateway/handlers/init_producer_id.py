@@ -10,11 +10,11 @@ from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 
 REQUEST: Final = InitProducerIdRequest
 FENCED_SINCE: Final = 4
-"""From this version producers know PRODUCER_FENCED."""
+"""From this version on, producers know PRODUCER_FENCED."""
 
 
 async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Give out an unused producer id, with epoch 0; or, for a transactional id, the next epoch of its own."""
+    """Allocate an unused producer id, with epoch 0; or, for a transactional id, return its id with the next epoch."""
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:

@@ -1,4 +1,4 @@
-"""JoinGroup (API 11), versions 0 to 9: enter a classic group, or wait for the next generation."""
+"""JoinGroup (API 11), versions 0 to 9: join a classic group, or wait for the next generation."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ REQUEST: Final = JoinGroupRequest
 
 
 async def handle(ctx: RequestContext, request: JoinGroupRequest) -> Completion[JoinGroupResponse]:
-    """Ask the group's coordinator; it answers when the join phase ends."""
+    """Pass the request to the group's coordinator; it answers when the join phase ends."""
     begun = ctx.services.groups.begin(
         request.group_id,
         lambda shard, token, now_ms: shard.join_group(request, ctx.client_info(joins=True), token, now_ms),

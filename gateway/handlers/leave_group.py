@@ -1,4 +1,4 @@
-"""LeaveGroup (API 13), versions 0 to 5: leave a group, or take members out of it."""
+"""LeaveGroup (API 13), versions 0 to 5: leave a group, or remove members from it."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ REQUEST: Final = LeaveGroupRequest
 
 
 async def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Ask the group's coordinator."""
+    """Pass the request to the group's coordinator."""
     decided = ctx.services.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.leave_group(request, ctx.client_info(), token, now_ms),

@@ -35,7 +35,7 @@ from odradek.wire.records.batch import iter_headers
 
 REQUEST: Final = ListOffsetsRequest
 SCAN_BYTES: Final = 64 * 1024
-"""How much is read at a time to find a record; one batch nearly always does."""
+"""The number of bytes read at a time to find a record; one batch is almost always enough."""
 LEADER_EPOCH_SINCE: Final = 4
 SPECIAL_SINCE: Final = {
     EARLIEST_TIMESTAMP: 1,
@@ -45,15 +45,15 @@ SPECIAL_SINCE: Final = {
     LATEST_TIERED_TIMESTAMP: 9,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
-"""The version that brought each special timestamp; all of them are below zero, and no others are."""
+"""The version that introduced each special timestamp; all of them are negative, and no other timestamps are."""
 
 
 async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Answer each partition by itself."""
-    # A follower asks for the end of what it may fetch, whatever is committed of that.
+    """Handle each partition separately."""
+    # A follower needs the end offset of what it may fetch, committed or not.
     isolation = Isolation.LOG_END if request.replica_id >= 0 else ctx.isolation(request.isolation_level)
     asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
-    await open_all(ctx, (ctx.services.replicas.get(*place) for place in asked))
+    await open_all(ctx, (ctx.services.replicas.get(*topic_partition) for topic_partition in asked))
     topics: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
         answers: dict[int, ListOffsetsPartitionResponse] = {}
@@ -112,5 +112,5 @@ async def _scan(ctx: RequestContext, replica: Replica, scan: NeedsScan) -> Offse
 
 
 def _after(chunks: Sequence[memoryview]) -> int | None:
-    """The offset after the last batch of some chunks, None when there are none."""
+    """The offset after the last batch of some chunks, None if there are none."""
     return max((header.next_offset for header in iter_headers(chunks[-1])), default=None) if chunks else None

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (API 46), version 0: the reassignments in progress (KIP-455); none on a single broker."""
+"""ListPartitionReassignments (API 46), version 0: the reassignments in progress (KIP-455)."""
 
 from typing import Final
 

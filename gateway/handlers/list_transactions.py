@@ -1,6 +1,7 @@
 """ListTransactions (API 66), versions 0 to 2: the transactional ids of this broker, for tools (KIP-664, KIP-994).
 
-From version 2 on only those that a regular expression matches as a whole; none, or an empty one, means all (KIP-1152).
+From version 2 on a regular expression can select ids that match as a whole; none, or an empty one, means all
+(KIP-1152).
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,10 @@ async def _collected(ctx: RequestContext, request: ListTransactionsRequest) -> L
 
 
 async def _matching(ctx: RequestContext, pattern: str, states: Sequence[TransactionState]) -> list[TransactionState]:
-    """Raises InvalidRegex. Runs in worker threads, some ids at a time, since the client chooses the cost of a match."""
+    """The states with matching ids. Raises InvalidRegex.
+
+    Runs in worker threads, for some ids at a time, since the client determines the cost of a match.
+    """
     run = ctx.services.matching.run
     matcher = await run(partial(Matcher, pattern))
     found: list[TransactionState] = []

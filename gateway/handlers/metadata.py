@@ -1,10 +1,10 @@
 """Metadata (API 3), versions 0 to 13: the brokers, and topics with their partitions' leaders.
 
-Unknown topics are created when both the client and `auto.create.topics.enable` allow it; the answer waits until they
-are there, where Kafka lets the client ask again (docs/differences.md).
+Unknown topics are created if both the client and `auto.create.topics.enable` allow it; the response waits until they
+exist, while Kafka makes the client repeat the request (docs/differences.md).
 
-From version 12 on topics may be asked for by id (KIP-516). As in Kafka, a request with any id is one by ids, and names
-in it that come without one are passed over.
+From version 12 on topics may be requested by id (KIP-516). As in Kafka, a request with any id is one by ids, and
+entries without an id are then ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.controller.names import error_of_missing
 from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage, TopicImage
+from odradek.coordinator.metadata.topic_names import error_of_missing
 from odradek.gateway.handling.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.gateway.handling.brokers import Reachable, leader_of, reachable, some_broker
 from odradek.gateway.handling.metadata import answer_of_controller
@@ -32,15 +32,15 @@ REQUEST: Final = MetadataRequest
 NO_TOPIC_ID: Final = UUID(int=0)
 NOT_ASKED: Final = -(2**31)
 IDS_IN_REQUESTS_SINCE: Final = 12
-"""Versions 10 and 11 have the fields, but ids may not be asked for yet."""
+"""Versions 10 and 11 have the fields, but do not allow requests by id."""
 LISTENER_ERRORS_SINCE: Final = 6
-"""From this version on clients know LISTENER_NOT_FOUND."""
+"""From this version on, clients know LISTENER_NOT_FOUND."""
 ONLINE_REPLICAS_UNTIL: Final = 0
 """Up to this version unreachable replicas are left out, and the partition has an error for them."""
 
 
 async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Describe the topics asked for: all of them for null, and in version 0 for an empty list too."""
+    """Describe the requested topics; null means all of them, and so does an empty list in version 0."""
     everything = request.topics is None or (ctx.api_version == 0 and not request.topics)
     asked = _asked(request, ctx.api_version)
     if isinstance(asked, ErrorCode):
@@ -67,7 +67,7 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
 
 
 def _asked(request: MetadataRequest, api_version: int) -> list[MetadataRequestTopic] | ErrorCode:
-    """The topics asked for, each once; an error for a request that does not say which it means."""
+    """The requested topics, each once; an error for a request with ambiguous entries."""
     topics = list(dict.fromkeys(request.topics or ()))
     by_id = [topic for topic in topics if topic.topic_id != NO_TOPIC_ID]
     if by_id:
@@ -142,12 +142,12 @@ def _one(
 
 
 class _View:
-    """The topics of the present image as one request's API version and listener show them."""
+    """The topics of the current image, for one request's API version and listener."""
 
     def __init__(self, ctx: RequestContext) -> None:
         self.image: MetadataImage = ctx.services.metadata.image
         self._brokers: Reachable = reachable(self.image, ctx.session.listener)
-        self._tells_listeners = ctx.api_version >= LISTENER_ERRORS_SINCE
+        self._has_listener_error = ctx.api_version >= LISTENER_ERRORS_SINCE
         self._leaves_out = ctx.api_version <= ONLINE_REPLICAS_UNTIL
 
     def describe(self, topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
@@ -160,7 +160,9 @@ class _View:
         )
 
     def _partition(self, index: int, part: PartitionImage) -> MetadataResponsePartition:
-        error, leader_id, offline = leader_of(self.image, part, self._brokers, tells_listeners=self._tells_listeners)
+        error, leader_id, offline = leader_of(
+            self.image, part, self._brokers, has_listener_error=self._has_listener_error
+        )
         replicas, isr = part.replicas, part.isr
         if offline and self._leaves_out:
             replicas = tuple([each for each in replicas if each in self._brokers])

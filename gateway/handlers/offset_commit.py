@@ -1,7 +1,7 @@
-"""OffsetCommit (API 8), versions 2 to 10: note how far a group, or a consumer on its own, has read.
+"""OffsetCommit (API 8), versions 2 to 10: store the offsets up to which a group, or a single consumer, has read.
 
-Partitions that do not exist are refused here, as Kafka's API layer does; the coordinator sees the rest. From version 10
-topics are named by id (KIP-848): what was read of a topic says nothing of one that was created under its name since.
+Partitions that do not exist are refused here, as in Kafka's API layer; the coordinator handles the others. From version
+10 on topics have ids (KIP-848), so that an offset of a deleted topic is not committed for a newer topic of its name.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ TOPIC_IDS_SINCE: Final = 10
 
 
 async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Commit what exists; answer in the order asked."""
+    """Commit the offsets of existing partitions; the results are in the order of the request."""
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
     if by_id:
         request = await _with_names(ctx, request)
@@ -48,7 +48,7 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
     prepared = await ctx.services.groups.prepared(count, lambda now_ms: _prepared(accepted, now_ms))
 
     def commit(shard: "GroupShard", token: Token, now_ms: int) -> Outcome:
-        asked = _again(ctx, accepted, image)
+        asked = _still_existing(ctx, accepted, image)
         return shard.offset_commit(asked, ctx.client_info(), token, now_ms, prepared if asked is accepted else None)
 
     decided = ctx.services.groups.call(request.group_id, commit, OffsetCommitResponse)
@@ -60,14 +60,14 @@ _Codes = dict[tuple[str, int], int]
 
 
 def _prepared(request: OffsetCommitRequest, now_ms: int) -> "Prepared | None":
-    """What decides about groups is imported here, in a worker thread."""
+    """Encode the records in a worker thread, which also imports the groups' decision code."""
     from odradek.coordinator.groups.offsets.prepared import prepare
 
     return prepare(request, now_ms)
 
 
 async def _with_names(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRequest:
-    """The request with the topics' names beside their ids; an id that no topic has gets the name of none, ""."""
+    """The request with the topics' names beside their ids; the name is "" for an id that no topic has."""
     topics: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
         await ctx.take_turns()
@@ -75,8 +75,8 @@ async def _with_names(ctx: RequestContext, request: OffsetCommitRequest) -> Offs
     return replace(request, topics=tuple(topics))
 
 
-def _again(ctx: RequestContext, accepted: OffsetCommitRequest, seen: MetadataImage) -> OffsetCommitRequest:
-    """What is still there; a topic may have been deleted while the group's coordinator was being loaded."""
+def _still_existing(ctx: RequestContext, accepted: OffsetCommitRequest, seen: MetadataImage) -> OffsetCommitRequest:
+    """The part that still exists; a topic may have been deleted while the group's coordinator was being loaded."""
     image = ctx.services.metadata.image
     if image.topics_by_id is seen.topics_by_id:
         return accepted
@@ -94,7 +94,7 @@ def _known(metadata: MetadataImage, topic: OffsetCommitRequestTopic) -> OffsetCo
 
 
 def _codes(reply: OffsetCommitResponse | ErrorCode, accepted: OffsetCommitRequest) -> _Codes:
-    """The code of each partition that the coordinator saw."""
+    """The code of each partition that was passed to the coordinator."""
     if isinstance(reply, ErrorCode):
         return {(topic.name, part.partition_index): reply for topic in accepted.topics for part in topic.partitions}
     return {(topic.name, part.partition_index): part.error_code for topic in reply.topics for part in topic.partitions}

@@ -1,7 +1,7 @@
-"""OffsetDelete (API 47), version 0: forget a group's offsets in topics that it does not read (KIP-496).
+"""OffsetDelete (API 47), version 0: delete a group's offsets in topics that it does not read (KIP-496).
 
-Partitions that do not exist are refused here, as Kafka's API layer does. The coordinator sees the rest. It is asked
-even where nothing is left: whether it is the coordinator, and has such a group, comes first.
+Partitions that do not exist are refused here, as in Kafka's API layer. The coordinator handles the others. It is called
+even if none is left, since its errors (NOT_COORDINATOR, no such group) take precedence.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ REQUEST: Final = OffsetDeleteRequest
 
 
 async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Ask the group's coordinator about what exists; answer in the order asked."""
+    """Pass existing partitions to the group's coordinator; the results are in the order of the request."""
     known = [_known(ctx, topic) for topic in request.topics]
     ctx.will_answer(sum([len(topic.partitions) for topic in known]))
     asked = replace(request, topics=tuple([topic for topic in known if topic.partitions]))

@@ -1,7 +1,7 @@
-"""OffsetFetch (API 9), versions 1 to 10: how far groups have read; several groups at once from 8 (KIP-709).
+"""OffsetFetch (API 9), versions 1 to 10: committed offsets of groups; of several groups at once from 8 (KIP-709).
 
-From version 10 topics are named by id. An offset committed for a topic that has been deleted since is not returned for
-a newer topic of the same name; before version 10 the name stands for the topic that has it now.
+From version 10 on topics have ids. An offset committed for a topic that was deleted since is not returned for a newer
+topic of the same name; before version 10 the name means the topic that has it now.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ GROUP_ERROR_SINCE: Final = 2
 
 
 async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Ask each group's coordinator."""
+    """Pass the request to each group's coordinator."""
     if ctx.api_version >= BATCHED_SINCE:
         return OffsetFetchResponse(
             groups=tuple([await _group(ctx, group, request.require_stable) for group in request.groups])
@@ -74,7 +74,7 @@ async def _group(ctx: RequestContext, group: OffsetFetchRequestGroup, require_st
 
 
 async def _resolved(ctx: RequestContext, topic: OffsetFetchRequestTopics, by_id: bool) -> OffsetFetchRequestTopics:
-    """With both name and id, as far as there is such a topic."""
+    """Add the missing name or id, if there is such a topic."""
     await ctx.take_turns()
     image = ctx.services.metadata.image
     if by_id:
@@ -86,7 +86,7 @@ async def _resolved(ctx: RequestContext, topic: OffsetFetchRequestTopics, by_id:
 def _with_ids(
     ctx: RequestContext, topics: tuple[OffsetFetchResponseTopics, ...]
 ) -> tuple[OffsetFetchResponseTopics, ...]:
-    """The topics that have an id, without which the answer cannot name them."""
+    """The topics that have an id, without which they cannot be in the response."""
     found = [(topic, ctx.services.metadata.image.topic(topic.name)) for topic in topics]
     return tuple([replace(topic, topic_id=image.topic_id) for topic, image in found if image is not None])
 
@@ -100,7 +100,7 @@ def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 
 
 def _for_consumers(error: ErrorCode) -> ErrorCode:
-    """As Kafka: consumers before 3.9 take COORDINATOR_NOT_AVAILABLE for fatal, and NOT_COORDINATOR not."""
+    """As in Kafka: for consumers before 3.9 COORDINATOR_NOT_AVAILABLE is fatal, while NOT_COORDINATOR is not."""
     return ErrorCode.NOT_COORDINATOR if error is ErrorCode.COORDINATOR_NOT_AVAILABLE else error
 
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (API 23), versions 2 to 4: where a leader epoch ended (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch (API 23), versions 2 to 4: the end offset of a leader epoch (KIP-101, KIP-320)."""
 
 from functools import partial
 from typing import Final
@@ -20,7 +20,7 @@ REQUEST: Final = OffsetForLeaderEpochRequest
 
 
 async def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """Answer each partition by itself."""
+    """Handle each partition separately."""
     get = ctx.services.replicas.get
     await open_all(ctx, (get(topic.topic, part.partition) for topic in request.topics for part in topic.partitions))
     topics = [

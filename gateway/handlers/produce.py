@@ -1,14 +1,14 @@
-"""Produce (API 0), versions 3 to 13; 0 to 2 are advertised for old librdkafka's sake and refused (KAFKA-18659).
+"""Produce (API 0), versions 3 to 13; 0 to 2 are advertised for old librdkafka versions and refused (KAFKA-18659).
 
-From 13 on topics are named by id (KIP-516): a topic that was deleted and created again does not get its predecessor's
-records.
+From 13 on topics have ids (KIP-516): a topic that was deleted and created again does not get records meant for its
+predecessor.
 
-The handler is pipelined: when it returns, every batch has its offsets or its refusal, and what it returns is ready once
-all of it is on disk. With acks=0 there is no response; on an error the connection is closed, as Kafka does.
+The handler is pipelined: when it returns, every batch has its offsets or was refused, and the response is ready once
+all batches are on disk. With acks=0 there is no response; on an error the connection is closed, as in Kafka.
 
-The first batch of a transaction in a partition goes in only if the transaction coordinator knows that the partition
-is in the transaction (KIP-890); otherwise the batch would never get a marker, and block readers permanently. Up to
-version 11 the producer adds the partition (AddPartitionsToTxn); from 12 on the broker adds it.
+The first batch of a transaction in a partition is accepted only if the transaction coordinator has the partition in the
+transaction (KIP-890); otherwise the batch would never get a marker, and block readers permanently. Up to version 11 the
+producer adds the partition (AddPartitionsToTxn); from 12 on the broker adds it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
-from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
+from odradek.coordinator.metadata.topic_names import INTERNAL_TOPICS
 from odradek.gateway.coordinators.verification import verified
 from odradek.gateway.env.completion import Completion, Gathered, completed
 from odradek.gateway.errors import PartitionUnavailable, RequestRefusedError, error_of_store
@@ -48,12 +48,15 @@ if TYPE_CHECKING:
 
 REQUEST: Final = ProduceRequest
 ALL_IN_SYNC: Final = -1
-"""The acks that wait for all in-sync replicas; the others are answered when this broker has the batch on disk."""
+"""The acks that wait for all in-sync replicas; other acks are answered when this broker has the batch on disk."""
 LOCAL_COMMIT_MS: Final = 1000
-"""The least time that a commit has. In Kafka `timeout_ms` begins when the batch is in the leader's log, however long
-that took; here it begins before, since that commit is waited for in the same way."""
+"""The minimum time-out of a commit.
+
+In Kafka `timeout_ms` begins when the batch is in the leader's log, however long that took; here it begins before, since
+the local commit is awaited in the same way.
+"""
 VALID_ACKS: Final = frozenset({ALL_IN_SYNC, 0, 1})
-# Where a batch says that it is transactional, read without parsing the rest of its header.
+# Offsets of the fields that show that a batch is transactional, read without parsing the rest of its header.
 _MAGIC_AT: Final = 16
 _ATTRIBUTES_LOW_AT: Final = 22
 
@@ -61,11 +64,11 @@ _PRODUCER_AT: Final = 43
 _PRODUCER: Final = Struct(">qhi")
 TOPIC_IDS_SINCE: Final = 13
 ABORTABLE_SINCE: Final = 11
-"""From this version a producer knows TRANSACTION_ABORTABLE."""
+"""From this version on, producers know TRANSACTION_ABORTABLE."""
 ADDS_PARTITIONS_SINCE: Final = 12
-"""From this version a producer follows transaction.version 2."""
+"""From this version on, producers follow transaction.version 2."""
 
-NOT_NOW: Final = frozenset(
+RETRIED: Final = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -73,42 +76,42 @@ NOT_NOW: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Errors that producers get as NOT_ENOUGH_REPLICAS, which all versions try again without looking for a new leader."""
+"""Errors that producers get as NOT_ENOUGH_REPLICAS, which all versions retry without looking for a new leader."""
 
-TELLS_LOG_START: Final = frozenset(
+WITH_LOG_START: Final = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.NOT_ENOUGH_REPLICAS,
     }
 )
-"""Refusals by the log itself beside which Kafka tells where it starts."""
+"""Refusals by the log itself with which Kafka returns the log start offset."""
 
-PASSING: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
-"""Refusals after which the same partition may soon take a batch that the producer has sent behind the refused one."""
+TEMPORARY: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+"""Temporary refusals: the partition may soon accept a batch that the producer sent after the refused one."""
 
 NO_RECORDS: Final = memoryview(b"")
-# Members of enumerations that are needed for each batch: looking one up takes as long as a call.
+# Enum members that are needed for each batch: looking one up takes as long as a call.
 _OPEN: Final = ReplicaState.OPEN
 _CLIENT: Final = AppendOrigin.CLIENT
 
-_Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 """Topic and partition."""
-_Guards = Mapping[_Place, VerificationGuard | ErrorCode]
-"""For each partition that the coordinator was asked about, the guard to append with, or the error of the batch."""
-_Judged = dict[int, BatchHeader | Rejected]
-"""What was said of each batch that had to be looked into in a thread, by the identity of its place in the request."""
+_Guards = Mapping[_TopicPartition, VerificationGuard | ErrorCode]
+"""For each verified partition, the guard to append with, or the error that refuses the batch."""
+_Checked = dict[int, BatchHeader | Rejected]
+"""The result of each batch's check in a worker thread, by the identity of its entry in the request."""
 _NO_GUARDS: Final[_Guards] = {}
-_NOTHING_JUDGED: Final[_Judged] = {}
+_NOTHING_CHECKED: Final[_Checked] = {}
 _Pending = tuple[PartitionProduceResponse, Completion[None] | None]
 _Appended = tuple[TopicProduceData, list[_Pending]]
 
 
 async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[ProduceResponse | None]:
-    """Append every partition's batch; the response comes when all is written as far as `acks` wants, or has failed.
+    """Append every partition's batch; the response follows when each is as durable as `acks` requires, or failed.
 
-    Batches are appended in the order of the calls. With acks=0 there is no response (None); for an error then the
-    completion fails with RequestRefusedError.
+    Batches are appended in the order of the calls. With acks=0 there is no response (None); on an error the completion
+    then fails with RequestRefusedError.
     """
     # Each condition is tested here and not within the call: an await that returns at once costs as much as a batch's
     # checksum.
@@ -120,9 +123,9 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[Pro
     topics = request.topic_data
     if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
         await open_all(ctx, (replicas.get(topic.name, part.index) for topic in topics for part in topic.partition_data))
-    judged, guards = _NOTHING_JUDGED, _NO_GUARDS
+    judged, guards = _NOTHING_CHECKED, _NO_GUARDS
     if not _is_plain(request):
-        judged = await _judge(ctx, request)
+        judged = await _check(ctx, request)
         if _has_transactional(request):
             verified = await _verify(ctx, request)
             if isinstance(verified, ErrorCode):
@@ -133,11 +136,11 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[Pro
 
 
 async def _append_all(
-    ctx: RequestContext, topic: TopicProduceData, acks: int, guards: _Guards, judged: _Judged
+    ctx: RequestContext, topic: TopicProduceData, acks: int, guards: _Guards, judged: _Checked
 ) -> list[_Pending]:
     results: list[_Pending] = []
     for part in topic.partition_data:
-        if not guards and ctx.is_turn_over():  # what the coordinator said of a transaction is acted upon at once
+        if not guards and ctx.is_turn_over():  # no checkpoint between the verification of a transaction and its append
             await ctx.checkpoint()
         replica = _target(ctx, topic, part.index, acks, guards)
         if isinstance(replica, Replica) and replica.state is not _OPEN:
@@ -153,10 +156,10 @@ async def _append_all(
 def _when_acknowledged(
     ctx: RequestContext, request: ProduceRequest, appended: list[_Appended]
 ) -> Completion[ProduceResponse | None]:
-    """The response, when every write has come as far as `acks` wants, or has failed.
+    """The response, when every write is as durable as `acks` requires, or failed.
 
-    With acks=all what is not committed after `timeout_ms` is REQUEST_TIMED_OUT, as in Kafka's DelayedProduce, and may
-    be committed later.
+    With acks=all a batch that is not committed after `timeout_ms` is REQUEST_TIMED_OUT, as in Kafka's DelayedProduce,
+    and may be committed later.
     """
     writes = [write for _, results in appended for _, write in results if write is not None]
     reply = Gathered(writes, partial(_response, ctx, request.acks, appended))
@@ -166,7 +169,7 @@ def _when_acknowledged(
 
 
 def _response(ctx: RequestContext, acks: int, appended: list[_Appended]) -> ProduceResponse | None:
-    """None with acks=0. Raises RequestRefusedError for an error then."""
+    """The response; None with acks=0, which raises RequestRefusedError for an error."""
     responses = tuple(
         [
             TopicProduceResponse(
@@ -186,7 +189,7 @@ def _response(ctx: RequestContext, acks: int, appended: list[_Appended]) -> Prod
 
 
 def _with_names(ctx: RequestContext, request: ProduceRequest) -> ProduceRequest:
-    """The request with the topics' names beside their ids; an id that no topic has gets the name of none, ""."""
+    """The request with the topics' names beside their ids; the name is "" for an id that no topic has."""
     name_of = ctx.services.metadata.topic_name
     topics = [
         TopicProduceData(
@@ -202,9 +205,9 @@ def _with_names(ctx: RequestContext, request: ProduceRequest) -> ProduceRequest:
     )
 
 
-async def _judge(ctx: RequestContext, request: ProduceRequest) -> _Judged:
-    """Look into the batches where that takes long, in threads; before anything is asked or decided for them."""
-    judged: _Judged = {}
+async def _check(ctx: RequestContext, request: ProduceRequest) -> _Checked:
+    """Check batches that take long in worker threads, before anything is decided for them."""
+    judged: _Checked = {}
     for topic in request.topic_data:
         for part in topic.partition_data:
             if part.records is None or is_short(part.records):
@@ -229,7 +232,7 @@ def _is_transactional(part: PartitionProduceData) -> bool:
 
 
 def _is_plain(request: ProduceRequest) -> bool:
-    """Whether no batch has to be looked into beforehand or can be transactional: seen at a glance, mostly True."""
+    """True, as usual, if no batch is long enough to be checked in a thread or can be transactional; a cheap test."""
     for topic in request.topic_data:
         for part in topic.partition_data:
             records = part.records
@@ -243,7 +246,7 @@ def _has_transactional(request: ProduceRequest) -> bool:
 
 
 async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | ErrorCode:
-    """Ask the coordinator about the partitions where the transaction has not begun; an error is for the whole request.
+    """Verify the partitions in which the transaction has not begun; an error is for the whole request.
 
     Without a transactional id no batch may be transactional.
     """
@@ -260,14 +263,14 @@ async def _verify(ctx: RequestContext, request: ProduceRequest) -> _Guards | Err
     producer = ProducerIdentity(request.transactional_id, producer_id, epoch)
     return await verified(
         batches,
-        lambda place: ctx.services.replicas.get(*place),
+        lambda topic_partition: ctx.services.replicas.get(*topic_partition),
         partial(_ask, ctx, producer),
         adds_partition=ctx.api_version >= ADDS_PARTITIONS_SINCE,
     )
 
 
-def _producers_of(request: ProduceRequest) -> dict[_Place, GuardedBatch]:
-    """The producer of each transactional batch that is long enough to name it."""
+def _producers_of(request: ProduceRequest) -> dict[_TopicPartition, GuardedBatch]:
+    """The producer of each transactional batch that is long enough to contain one."""
     return {
         (topic.name, part.index): GuardedBatch(*_PRODUCER.unpack_from(part.records, _PRODUCER_AT))
         for topic in request.topic_data
@@ -277,25 +280,25 @@ def _producers_of(request: ProduceRequest) -> dict[_Place, GuardedBatch]:
 
 
 async def _ask(
-    ctx: RequestContext, producer: "ProducerIdentity", places: Sequence[_Place]
-) -> Mapping[_Place, ErrorCode]:
-    """The coordinator's answer for each partition, as a producer of the request's version knows it."""
+    ctx: RequestContext, producer: "ProducerIdentity", topic_partitions: Sequence[_TopicPartition]
+) -> Mapping[_TopicPartition, ErrorCode]:
+    """The coordinator's result for each partition, as an error that the request's version has."""
     partitions: dict[str, frozenset[int]] = {}
-    for topic, index in places:
+    for topic, index in topic_partitions:
         partitions[topic] = partitions.get(topic, frozenset()) | {index}
     transactions = ctx.services.transactions
     ask = transactions.add_for_write if ctx.api_version >= ADDS_PARTITIONS_SINCE else transactions.verify
     errors = await answer_of_coordinator(
-        ask(producer, partitions), lambda _: dict.fromkeys(places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        ask(producer, partitions), lambda _: dict.fromkeys(topic_partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     )
-    return {place: _for_producers(error, ctx.api_version) for place, error in errors.items()}
+    return {topic_partition: _for_producers(error, ctx.api_version) for topic_partition, error in errors.items()}
 
 
 def _for_producers(error: ErrorCode, api_version: int) -> ErrorCode:
-    """The code at which a producer of this version does the right thing: older ones know few errors to repeat at."""
+    """The code on which a producer of this version reacts correctly: older ones retry only on few errors."""
     if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    return ErrorCode.NOT_ENOUGH_REPLICAS if error in NOT_NOW else error
+    return ErrorCode.NOT_ENOUGH_REPLICAS if error in RETRIED else error
 
 
 def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[_Appended]:
@@ -305,10 +308,10 @@ def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[_Appended]:
 def _target(
     ctx: RequestContext, asked: TopicProduceData, index: int, acks: int, guards: _Guards
 ) -> Replica | ErrorCode:
-    """The replica to append to, its log open or not, or why the batch is refused without a look at it."""
+    """The replica to append to, its log open or not, or the error if the batch is refused without being examined."""
     if acks not in VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
-    if asked.name in INTERNAL_TOPICS:  # what stands there is the coordinators' state
+    if asked.name in INTERNAL_TOPICS:  # they contain the coordinators' state
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     replica = _find(ctx, asked, index)
     if guards and not isinstance(replica, ErrorCode):
@@ -364,10 +367,10 @@ def _append(
 
 
 def _failure(replica: Replica, part: PartitionProduceData, failure: Exception) -> ErrorCode:
-    """The error code of what went wrong with the log, or with its role; a batch refused for that is noted there."""
+    """The error code for a failure of the log or its role; the log notes the refused batch if it may be retried."""
     replica.traffic.refused()
     error = error_of_partition(failure)
-    if error in PASSING:
+    if error in TEMPORARY:
         replica.note_refused(part.records or NO_RECORDS)
     return error
 
@@ -376,7 +379,7 @@ def _find(ctx: RequestContext, asked: TopicProduceData, index: int) -> Replica |
     if ctx.api_version < TOPIC_IDS_SINCE:
         return ctx.services.replicas.get(asked.name, index) or replica_or_error(ctx.services, asked.name, index)
     found = replica_or_error(ctx.services, asked.name or None, index, asked.topic_id)
-    # the topic was created again meanwhile: as with Kafka, producers look the id up again
+    # the topic was created again meanwhile: as in Kafka, producers look up the id again
     return ErrorCode.UNKNOWN_TOPIC_ID if found is ErrorCode.INCONSISTENT_TOPIC_ID else found
 
 
@@ -393,7 +396,7 @@ def _rejection(index: int, rejected: Rejected, log_start_offset: int) -> Partiti
         index=index,
         error_code=rejected.error,
         base_offset=-1,
-        log_start_offset=log_start_offset if rejected.error in TELLS_LOG_START else -1,
+        log_start_offset=log_start_offset if rejected.error in WITH_LOG_START else -1,
         record_errors=tuple(
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
             for at, message in rejected.record_errors

@@ -16,7 +16,7 @@ REQUEST: Final = RemoveRaftVoterRequest
 
 
 async def handle(ctx: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-    """Let the leader of the quorum decide; the answer goes out once the change is committed."""
+    """Remove the voter, if this node is the quorum's leader; the response is sent once the change is committed."""
     if request.cluster_id not in (None, ctx.services.cluster_id):
         return _answer(ErrorCode.INCONSISTENT_CLUSTER_ID, "The request is for another cluster.")
     if ctx.services.quorum.core.leadership is None:

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (API 36), versions 0 to 2: on a listener without SASL there is nothing to prove."""
+"""SaslAuthenticate (API 36), versions 0 to 2: refused, since no listener uses SASL."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ REQUEST: Final = SaslAuthenticateRequest
 
 
 async def handle(_ctx: RequestContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Refuse, and leave the connection as it is, as Kafka does."""
+    """Refuse, and keep the connection open, as in Kafka."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener has no authentication."
     )

@@ -1,4 +1,4 @@
-"""SaslHandshake (API 17), versions 0 to 1: on a listener without SASL there is nothing to shake hands about."""
+"""SaslHandshake (API 17), versions 0 to 1: refused, since no listener uses SASL."""
 
 from typing import Final
 
@@ -10,5 +10,5 @@ REQUEST: Final = SaslHandshakeRequest
 
 
 async def handle(_ctx: RequestContext, _request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Refuse, and leave the connection as it is, as Kafka does."""
+    """Refuse, and keep the connection open, as in Kafka."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

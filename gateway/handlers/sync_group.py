@@ -1,4 +1,4 @@
-"""SyncGroup (API 14), versions 0 to 5: learn one's part of a generation."""
+"""SyncGroup (API 14), versions 0 to 5: get a member's assignment in a generation."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ REQUEST: Final = SyncGroupRequest
 
 
 async def handle(ctx: RequestContext, request: SyncGroupRequest) -> Completion[SyncGroupResponse]:
-    """Ask the group's coordinator; it answers when the leader has handed in the assignments."""
+    """Pass the request to the group's coordinator; it answers when the leader has sent the assignments."""
     begun = ctx.services.groups.begin(
         request.group_id,
         lambda shard, token, now_ms: shard.sync_group(request, ctx.client_info(), token, now_ms),

@@ -1,6 +1,6 @@
-"""TxnOffsetCommit (API 28), versions 0 to 5: a group has read so far, if the transaction commits (KIP-98, KIP-447).
+"""TxnOffsetCommit (API 28), versions 0 to 5: commit a group's offsets with a transaction (KIP-98, KIP-447).
 
-Partitions that do not exist are refused here, as Kafka's API layer does; the group's coordinator sees the rest, once
+Partitions that do not exist are refused here, as in Kafka's API layer. The group's coordinator handles the others, once
 the transaction's coordinator has verified that the group's offsets are in the transaction, or, from version 5 on, has
 added them to it (KIP-890).
 """
@@ -31,15 +31,15 @@ REQUEST: Final = TxnOffsetCommitRequest
 LOADING_SINCE: Final = 2
 """Producers of older versions crash at COORDINATOR_LOAD_IN_PROGRESS."""
 ABORTABLE_SINCE: Final = 4
-"""From this version a producer knows TRANSACTION_ABORTABLE."""
+"""From this version on, producers know TRANSACTION_ABORTABLE."""
 ADDS_PARTITIONS_SINCE: Final = 5
-"""From this version a producer follows transaction.version 2."""
+"""From this version on, producers follow transaction.version 2."""
 
 _Codes = dict[tuple[str, int], int]
 
 
 async def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Commit the offsets of existing partitions; the answers are in the order of the request."""
+    """Commit the offsets of existing partitions; the results are in the order of the request."""
     ctx.will_answer(sum([len(topic.partitions) for topic in request.topics]))
     known = [await _known(ctx, topic) for topic in request.topics]
     accepted = replace(request, topics=tuple([topic for topic in known if topic.partitions]))
@@ -78,7 +78,7 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
 
 
 def _prepared(request: TxnOffsetCommitRequest, now_ms: int) -> "Prepared | None":
-    """What decides about groups is imported here, in a worker thread."""
+    """Encode the records in a worker thread, which also imports the groups' decision code."""
     from odradek.coordinator.groups.offsets.prepared import prepare
 
     return prepare(request, now_ms)

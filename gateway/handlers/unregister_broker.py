@@ -1,4 +1,4 @@
-"""UnregisterBroker (API 64), version 0: forget a broker that will not come back (KIP-500)."""
+"""UnregisterBroker (API 64), version 0: remove a broker that will not return (KIP-500)."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ REQUEST: Final = UnregisterBrokerRequest
 
 
 async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Let the metadata shard decide; the answer goes out once the change is on disk."""
+    """Decide in the metadata shard; the response is sent once the change is on disk."""
 
     def refused(error: ErrorCode) -> UnregisterBrokerResponse:
         return UnregisterBrokerResponse(error_code=error, error_message=error.message)

@@ -1,6 +1,6 @@
-"""UpdateRaftVoter (API 82), version 0: a voter says where it listens and which `kraft.version`s it serves (KIP-853).
+"""UpdateRaftVoter (API 82), version 0: a voter reports its listeners and supported `kraft.version`s (KIP-853).
 
-The answer goes out before the change is committed, as in Kafka. It names the leader, also with an error.
+The response is sent before the change is committed, as in Kafka. It contains the leader, also with an error.
 """
 
 from typing import Final
@@ -16,15 +16,15 @@ REQUEST: Final = UpdateRaftVoterRequest
 
 
 async def handle(ctx: RequestContext, request: UpdateRaftVoterRequest) -> UpdateRaftVoterResponse:
-    """Let the leader of the quorum decide."""
+    """Update the voter, if this node is the quorum's leader."""
     quorum, feature = ctx.services.quorum, request.kraft_version_feature
     error = error_of_cluster(ctx, request.cluster_id) or quorum.core.check_fetch(request.current_leader_epoch)
     if error:
         return _answer(ctx, error)
     endpoints = {each.name: (each.host, each.port) for each in request.listeners}
     levels = (feature.min_supported_version, feature.max_supported_version)
-    is_named = request.voter_id >= 0 and request.voter_directory_id != ZERO_UUID
-    if not is_named or quorum.settings.listener not in endpoints or not 0 <= levels[0] <= levels[1]:
+    has_key = request.voter_id >= 0 and request.voter_directory_id != ZERO_UUID
+    if not has_key or quorum.settings.listener not in endpoints or not 0 <= levels[0] <= levels[1]:
         return _answer(ctx, ErrorCode.INVALID_REQUEST)
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     change = await voter_changes(ctx).update(Voter(key, endpoints, levels))

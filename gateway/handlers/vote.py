@@ -1,4 +1,4 @@
-"""Vote (API 52), versions 0 to 2: a candidate for the leadership of the metadata quorum (KIP-595, KIP-853, KIP-996)."""
+"""Vote (API 52), versions 0 to 2: a candidate requests a vote in the metadata quorum (KIP-595, KIP-853, KIP-996)."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ REQUEST: Final = VoteRequest
 
 
 async def handle(ctx: RequestContext, request: VoteRequest) -> VoteResponse:
-    """Let the quorum decide; what that changes is durable when the answer leaves."""
+    """Let the quorum's state machine decide; its changes are durable before the response is sent."""
     quorum = ctx.services.quorum
     error = error_of_cluster(ctx, request.cluster_id)
     asked = quorum.messages.asked_vote(request)

@@ -1,7 +1,8 @@
 """WriteTxnMarkers (API 27), versions 1 to 2: end a producer's transaction in partitions of this broker (KIP-98).
 
-The transaction coordinator of another broker sends it, and an administrator who ends a hanging transaction (KIP-664).
-Version 2 says which transaction.version the transaction follows, and so how strictly the epoch is judged (KIP-1228).
+Sent by the transaction coordinator of another broker, or by an administrator to end a hanging transaction (KIP-664).
+Version 2 contains the transaction.version that the transaction follows, which determines how strictly the epoch is
+checked (KIP-1228).
 """
 
 import logging
@@ -30,9 +31,9 @@ log = logging.getLogger(__name__)
 
 
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Write the markers in the order asked, each into all its partitions at once; all are committed, or refused, then.
+    """Write the markers in order, each into all its partitions concurrently; return when all are committed or refused.
 
-    A marker waits for as many commits as there are partitions; at once they share the disk's and the followers' time.
+    A marker waits for a commit in each partition; concurrently, these share the time of the disk and the followers.
     """
     return WriteTxnMarkersResponse(markers=tuple([await _write(ctx, asked) for asked in request.markers]))
 
@@ -40,8 +41,8 @@ async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteT
 async def _write(ctx: RequestContext, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
     producer = Producer(asked.producer_id, asked.producer_epoch)
     marker = Marker(producer, asked.transaction_result, asked.coordinator_epoch, asked.transaction_version)
-    places = [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
-    errors = iter(await all_of(partial(_error, ctx, marker), places))
+    topic_partitions = [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
+    errors = iter(await all_of(partial(_error, ctx, marker), topic_partitions))
     topics = [
         WritableTxnMarkerTopicResult(
             name=topic.name,
@@ -55,8 +56,8 @@ async def _write(ctx: RequestContext, asked: WritableTxnMarker) -> WritableTxnMa
     return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=tuple(topics))
 
 
-async def _error(ctx: RequestContext, marker: Marker, place: tuple[str, int]) -> ErrorCode:
-    written = answer_of_partition(_write_into(ctx, *place, marker), lambda error: error)
+async def _error(ctx: RequestContext, marker: Marker, topic_partition: tuple[str, int]) -> ErrorCode:
+    written = answer_of_partition(_write_into(ctx, *topic_partition, marker), lambda error: error)
     return await answer_of_coordinator(written, lambda error: error)
 
 

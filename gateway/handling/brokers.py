@@ -50,15 +50,17 @@ class LeaderView(NamedTuple):
     offline: tuple[int, ...]
 
 
-def leader_of(image: MetadataImage, part: PartitionImage, brokers: Reachable, *, tells_listeners: bool) -> LeaderView:
+def leader_of(
+    image: MetadataImage, part: PartitionImage, brokers: Reachable, *, has_listener_error: bool
+) -> LeaderView:
     """The leader, and the replicas that clients cannot reach.
 
-    `tells_listeners`: the client's version has LISTENER_NOT_FOUND, the error for a leader without its listener.
+    `has_listener_error`: the client's version has LISTENER_NOT_FOUND, the error for a leader without its listener.
     """
     offline = tuple([each for each in part.replicas if each not in brokers])
     if part.leader in brokers:
         return LeaderView(ErrorCode.NONE, part.leader, offline)
     broker = image.brokers.get(part.leader)
-    lacks_listener = broker is not None and not broker.fenced and tells_listeners
+    lacks_listener = broker is not None and not broker.fenced and has_listener_error
     error = ErrorCode.LISTENER_NOT_FOUND if lacks_listener else ErrorCode.LEADER_NOT_AVAILABLE
     return LeaderView(error, NO_LEADER, offline)

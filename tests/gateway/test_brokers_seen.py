@@ -34,7 +34,7 @@ def test_any_broker_that_serves_stands_for_the_controller():
 
 
 @pytest.mark.parametrize(
-    ("listener", "leader", "tells_listeners", "expected"),
+    ("listener", "leader", "has_listener_error", "expected"),
     [
         ("IN", 1, True, (ErrorCode.NONE, 1)),
         ("OUT", 2, True, (ErrorCode.LISTENER_NOT_FOUND, -1)),
@@ -43,13 +43,13 @@ def test_any_broker_that_serves_stands_for_the_controller():
         ("IN", -1, True, (ErrorCode.LEADER_NOT_AVAILABLE, -1)),
     ],
 )
-def test_a_leader_that_the_client_cannot_use_is_none(listener, leader, tells_listeners, expected):
+def test_a_leader_that_the_client_cannot_use_is_none(listener, leader, has_listener_error, expected):
     part = PartitionImage((1, 2, 3, 4), (1, 2), leader, 5, 6)
-    view = leader_of(IMAGE, part, reachable(IMAGE, listener), tells_listeners=tells_listeners)
+    view = leader_of(IMAGE, part, reachable(IMAGE, listener), has_listener_error=has_listener_error)
     assert view[:2] == expected
 
 
 def test_replicas_that_cannot_be_reached_are_offline():
     part = PartitionImage((1, 2, 3, 4), (1, 2), 1, 5, 6)
-    assert leader_of(IMAGE, part, reachable(IMAGE, "IN"), tells_listeners=True).offline == (3, 4)
-    assert leader_of(IMAGE, part, reachable(IMAGE, "OUT"), tells_listeners=True).offline == (2, 3, 4)
+    assert leader_of(IMAGE, part, reachable(IMAGE, "IN"), has_listener_error=True).offline == (3, 4)
+    assert leader_of(IMAGE, part, reachable(IMAGE, "OUT"), has_listener_error=True).offline == (2, 3, 4)
