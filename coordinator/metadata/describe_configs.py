@@ -13,8 +13,8 @@ from odradek.coordinator.configs.describe import (
     describe_topic,
 )
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.controller.names import check_topic_name
 from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.coordinator.metadata.topic_names import check_topic_name
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from odradek.coordinator.configs.errors import RefusedError
-from odradek.coordinator.metadata.controller.names import reason_invalid
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.coordinator.metadata.topic_names import reason_invalid
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.coordinator.contract import Outcome, Producer, Reply, Token
 from odradek.coordinator.groups.config import GroupConfig
-from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS
+from odradek.coordinator.metadata.topic_names import CONSUMER_OFFSETS
 from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import Marker

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from odradek.coordinator.contract import Outcome, Producer, Token
-from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.coordinator.metadata.image.image import NO_LEADER
+from odradek.coordinator.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEATURE, PLAIN
 from odradek.gateway.coordinators.brokers import OtherBrokers

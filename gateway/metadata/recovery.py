@@ -21,13 +21,13 @@ from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.metadata.controller.auto_create import wanted_topic
 from odradek.coordinator.metadata.controller.brokers import cluster_records
-from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.image.records import from_shard_record, to_shard_records
 from odradek.coordinator.metadata.image.replay import replay
 from odradek.coordinator.metadata.image.snapshot import snapshot_records
 from odradek.coordinator.metadata.settings import CurrentLayers, DecisionContext, MetadataConfig
+from odradek.coordinator.metadata.topic_names import INTERNAL_TOPICS
 from odradek.gateway.metadata.metadata_log import METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
 from odradek.gateway.quorum.snapshots import PROPERTY as SNAPSHOTS
 from odradek.gateway.quorum.snapshots import find_snapshots, read_snapshot

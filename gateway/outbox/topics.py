@@ -13,9 +13,9 @@ from typing import Final
 import trio
 
 from odradek.coordinator.configs.definition import ResourceType
-from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.topic_names import INTERNAL_TOPICS
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Condition, Signal

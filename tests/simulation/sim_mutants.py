@@ -14,7 +14,7 @@ from sim_log_mutants import COMPACTION_MUTANTS, GROUP_MUTANTS, RETENTION_MUTANTS
 from sim_transaction_mutants import TRANSACTION_MUTANTS
 
 from odradek.coordinator.groups.classic.group import ClassicGroup
-from odradek.coordinator.metadata.controller.names import CLUSTER_METADATA, CONSUMER_OFFSETS
+from odradek.coordinator.metadata.topic_names import CLUSTER_METADATA, CONSUMER_OFFSETS
 from odradek.gateway.env.completion import Completion, completed
 from odradek.gateway.handlers import produce
 from odradek.gateway.replication.commit import CommitQueue

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.coordinator.groups.offsets.store import OffsetStore
-from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS
+from odradek.coordinator.metadata.topic_names import CONSUMER_OFFSETS
 from odradek.coordinator.transactions import add, end
 from odradek.coordinator.transactions.table import TransactionTable
 from odradek.gateway.coordinators.markers import Marker

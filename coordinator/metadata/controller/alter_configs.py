@@ -21,9 +21,9 @@ from odradek.coordinator.configs.validation import (
     validate_topic_configs,
 )
 from odradek.coordinator.metadata.controller.min_insync_changes import follow_min_insync
-from odradek.coordinator.metadata.controller.names import check_topic_name
 from odradek.coordinator.metadata.controller.replication_settings import MIN_INSYNC_REPLICAS
 from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.coordinator.metadata.topic_names import check_topic_name
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs as legacy
 from odradek.wire.messages import incremental_alter_configs as incremental

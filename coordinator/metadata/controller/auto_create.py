@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.controller.create_topics import Creation, create_topic
-from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.coordinator.metadata.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from odradek.wire.schema.schema import Message

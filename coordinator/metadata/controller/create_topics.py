@@ -11,8 +11,8 @@ from odradek.coordinator.configs.layers import effective_topic_texts
 from odradek.coordinator.configs.tables import TOPIC_CONFIGS
 from odradek.coordinator.configs.validation import validate_topic_configs
 from odradek.coordinator.metadata.controller.assignment import NewPartitions, assign, partition_records
-from odradek.coordinator.metadata.controller.names import CLUSTER_METADATA, check_topic_name, collision_key
 from odradek.coordinator.metadata.settings import DecisionContext
+from odradek.coordinator.metadata.topic_names import CLUSTER_METADATA, check_topic_name, collision_key
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import (
     CreatableTopic,

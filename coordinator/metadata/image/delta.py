@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
-from odradek.coordinator.metadata.controller.names import collision_key
 from odradek.coordinator.metadata.image.image import (
     BrokerImage,
     ConfigKey,
@@ -23,6 +22,7 @@ from odradek.coordinator.metadata.image.image import (
     ScramKey,
     TopicImage,
 )
+from odradek.coordinator.metadata.topic_names import collision_key
 
 K = TypeVar("K")
 V = TypeVar("V")

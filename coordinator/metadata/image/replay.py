@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from odradek.coordinator.configs.definition import ResourceType
-from odradek.coordinator.metadata.controller.names import INTERNAL_TOPICS
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import (
     BrokerImage,
@@ -16,6 +15,7 @@ from odradek.coordinator.metadata.image.image import (
     ScramCredential,
     TopicImage,
 )
+from odradek.coordinator.metadata.topic_names import INTERNAL_TOPICS
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
     BrokerEndpoint,

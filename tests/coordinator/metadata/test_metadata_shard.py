@@ -17,13 +17,13 @@ from odradek.coordinator.metadata.controller.brokers import Registered
 from odradek.coordinator.metadata.controller.create_partitions import create_partitions
 from odradek.coordinator.metadata.controller.create_topics import create_topics
 from odradek.coordinator.metadata.controller.delete_topics import delete_topics
-from odradek.coordinator.metadata.controller.names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.coordinator.metadata.controller.producer_ids import ProducerIdBlock, allocate_producer_ids
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.metadata.image.records import to_shard_records
 from odradek.coordinator.metadata.image.replay import replay
 from odradek.coordinator.metadata.image.snapshot import snapshot_records
+from odradek.coordinator.metadata.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.messages.alter_configs import AlterableConfig as LegacyConfig
 from odradek.wire.messages.alter_configs import AlterConfigsRequest
