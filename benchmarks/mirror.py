@@ -17,9 +17,9 @@ from benchmarks.brokers import RunningBroker, Side
 from benchmarks.cases import KAFKA, Case, Effort, Figure, Mode, NotMeasuredError
 from benchmarks.loads import run_load
 from compat_tests.real_kafka import UnavailableError, jars_folder, java_command
-from odradek.pipeline.cluster import LATEST, TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import LATEST, TopicPartition
 from odradek.pipeline.wire_client import WireClient
 
 RECORD_BYTES = 1024

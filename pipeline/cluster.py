@@ -12,24 +12,13 @@ import importlib.util
 import logging
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import MissingError, PipelineError
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, Offsets, TopicPartition
 
 LOG: Final = logging.getLogger("odradek.pipeline")
-EARLIEST: Final = -2
-LATEST: Final = -1
-
-
-class TopicPartition(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
-
-
-Offsets = dict[TopicPartition, int]
 
 
 class Cluster:

@@ -12,7 +12,6 @@ from odradek.gateway.cli.output import Meter
 from odradek.pipeline.archiving import failures
 from odradek.pipeline.archiving.batch import ORDER
 from odradek.pipeline.archiving.parquet import FILE_OPTIONS, read_spans
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.progress import advancing
 from odradek.pipeline.report import PartitionReport, Report
@@ -20,6 +19,7 @@ from odradek.pipeline.table.files import open_files
 from odradek.pipeline.table.log import STAGING, Log, Writer
 from odradek.pipeline.table.manifest import DataFile, Entry, Table
 from odradek.pipeline.table.reading import read_files
+from odradek.pipeline.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.gateway.cli.output import Meter, note
 from odradek.gateway.cli.output import meter as progress
-from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, Offsets, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.databases.avro import Schema, check_installed, read_schema
 from odradek.pipeline.databases.bookkeeping import Bookkeeping, Kept
 from odradek.pipeline.databases.columns import POSTGRESQL, Column, Kind, columns_of_schema
@@ -40,6 +40,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.progress import advancing
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.session import read_options
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, Offsets, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

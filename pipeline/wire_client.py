@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 from uuid import UUID
 
 from odradek.gateway.cli.client import split_address
-from odradek.pipeline.cluster import Offsets, TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import Offsets, TopicPartition
 from odradek.pipeline.wire_socket import ConnectionLostError, WireSocket, error_name
 from odradek.wire.api_keys import ADVERTISED, ApiKey
 from odradek.wire.errors import ErrorCode

@@ -7,7 +7,7 @@ just started, or has moved (rd_kafka_cgrp_op in a handle without a group).
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from odradek.pipeline.cluster import Offsets, TopicPartition
+from odradek.pipeline.topic_partition import Offsets, TopicPartition
 from odradek.pipeline.wire_client import BrokerError, WireClient
 from odradek.pipeline.wire_socket import error_name
 from odradek.wire.errors import ErrorCode

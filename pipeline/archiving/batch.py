@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.pipeline.archiving.gaps import Gap, missing_ranges
 from odradek.pipeline.archiving.planning import Planned, as_spark_json, assignment
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.session import read_options
+from odradek.pipeline.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

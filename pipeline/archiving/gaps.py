@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from odradek.pipeline.cluster import TopicPartition
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import Fetched, WireClient
 from odradek.wire.records.batch import BatchHeader, iter_headers
 from odradek.wire.records.reader import ControlType, read_control_marker

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from odradek.pipeline.archiving.batch import PARTITION_COLUMNS, count_records
 from odradek.pipeline.archiving.parquet import RECORD_BYTES
 from odradek.pipeline.archiving.sink import Prepared
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.table.log import FencedError
 from odradek.pipeline.table.manifest import OffsetRange
 from odradek.pipeline.table.reading import dead_letter_schema
+from odradek.pipeline.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

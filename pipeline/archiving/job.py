@@ -21,13 +21,14 @@ from odradek.pipeline.archiving.options import (
 from odradek.pipeline.archiving.parquet import ParquetSink
 from odradek.pipeline.archiving.planning import Planned, Start
 from odradek.pipeline.archiving.sink import Prepared, Sink, Staged
-from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, Offsets, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.progress import OpenMeter, advancing
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.table.manifest import OffsetRange
 from odradek.pipeline.table.reading import raw_schema
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, Offsets, TopicPartition
 from odradek.pipeline.values.columns import Columns
 from odradek.pipeline.values.parsing import Parsing
 from odradek.pipeline.wire_client import READ_COMMITTED, TopicGoneError, WireClient

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from odradek.pipeline.cluster import EARLIEST, LATEST, Offsets, TopicPartition
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, Offsets, TopicPartition
 
 RETENTION: Final = "lost to retention"
 BEFORE: Final = "deleted before the first run"

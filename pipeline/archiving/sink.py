@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.table.manifest import OffsetRange
+from odradek.pipeline.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

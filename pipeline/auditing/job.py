@@ -13,10 +13,11 @@ from odradek.pipeline.auditing.records import ArchiveSource, DirectorySource, So
 from odradek.pipeline.auditing.result import AuditResult, Lag
 from odradek.pipeline.auditing.samples import Placement, Samples
 from odradek.pipeline.auditing.scan import Advance, ends_of, scan
-from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.progress import OpenMeter
 from odradek.pipeline.report import PartitionReport, Report
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.wire_groups import WireGroups
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from odradek.pipeline.auditing.scan import batches
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.segments.offsets import Planner
 from odradek.pipeline.segments.options import parse
 from odradek.pipeline.segments.reading import Range, Reading, decoder, read_range
 from odradek.pipeline.segments.rows import HEADERS_TYPE, TIMESTAMP_TYPE, Columns, RowFilter, Section, pa
 from odradek.pipeline.table import open_table
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import READ_COMMITTED, Fetched, WireClient
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.records.batch import BatchHeader

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 from odradek.pipeline.auditing.facts import PartitionFacts
 from odradek.pipeline.auditing.samples import Placement, Samples
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.segments.reading import decoder
 from odradek.pipeline.segments.rows import Columns, RowFilter, Section
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import READ_UNCOMMITTED, Fetched, WireClient
 from odradek.pipeline.wire_socket import error_name
 from odradek.wire.errors import ErrorCode

@@ -17,10 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.databases.engine import TransientError
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import TopicPartition
 
 LOG: Final = logging.getLogger("odradek.pipeline")
 PROGRESS_PREFIX: Final = "odradek-load."
@@ -231,7 +232,7 @@ class _AbortedError(Exception):
 
 def topic_ends(connection: Connection, topic: str) -> dict[int, int]:
     """Return the end offset of each partition of the topic; a missing topic is created with the cluster's defaults."""
-    from odradek.pipeline.cluster import LATEST
+    from odradek.pipeline.topic_partition import LATEST
 
     with Cluster(connection) as cluster:
         if topic not in cluster.topics():

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from odradek.pipeline.cluster import Offsets, TopicPartition
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import Offsets, TopicPartition
 from odradek.pipeline.wire_client import BrokerError
 from odradek.pipeline.wire_groups import WITHOUT_MEMBERS, WireGroups
 from odradek.wire.errors import ErrorCode

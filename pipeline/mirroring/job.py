@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.gateway.cli.output import Meter, meter, note
-from odradek.pipeline.cluster import Cluster, Offsets, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring import topics as topics_of
@@ -17,6 +17,7 @@ from odradek.pipeline.mirroring.renumbered import copy_topic
 from odradek.pipeline.mirroring.retrying import Retries, may_pass
 from odradek.pipeline.mirroring.verbatim import CopyPass, Part, copy_pass, ends_of
 from odradek.pipeline.report import Report
+from odradek.pipeline.topic_partition import Offsets, TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.wire_groups import WireGroups
 

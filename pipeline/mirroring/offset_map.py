@@ -20,9 +20,10 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from odradek.pipeline.cluster import EARLIEST, LATEST, LOG, Cluster, TopicPartition
+from odradek.pipeline.cluster import LOG, Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
 
 MAP_TOPIC: Final = "odradek-mirror-offsets"
 _SETTINGS: Final = {"cleanup.policy": "compact", "min.insync.replicas": "1"}

@@ -17,12 +17,13 @@ batch smaller or removed it.
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, Offsets, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring.batches import batch_with, extent
 from odradek.pipeline.mirroring.offset_map import Maps
 from odradek.pipeline.mirroring.verbatim import Part
 from odradek.pipeline.report import PartitionReport
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, Offsets, TopicPartition
 from odradek.pipeline.wire_client import READ_COMMITTED, WireClient
 from odradek.wire.api_keys import ApiKey
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from odradek.pipeline.cluster import LOG, Cluster, TopicPartition
+from odradek.pipeline.cluster import LOG, Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring.batches import COMPACTED, RETENTION
@@ -33,6 +33,7 @@ from odradek.pipeline.mirroring.offset_map import (
 )
 from odradek.pipeline.mirroring.retrying import Retries
 from odradek.pipeline.mirroring.verbatim import CopyPass, Part
+from odradek.pipeline.topic_partition import TopicPartition
 
 GAPS: Final = f"marker, aborted or {COMPACTED}"
 TRANSACTION_RECORDS: Final = 50_000

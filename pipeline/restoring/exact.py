@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.restoring.gaps import GapFiller, fill_the_beginning
 from odradek.pipeline.restoring.writing import Written
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.pipeline.writing.ahead import Ahead

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import pyarrow.parquet
 
-from odradek.pipeline.cluster import TopicPartition
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.writing.columns import Columns, Ints, joined, pa, pc
 
 pq: Any = pyarrow.parquet

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.writing.encoding import CODECS, Row
 from odradek.pipeline.writing.producing import PartitionProducer, end_offset

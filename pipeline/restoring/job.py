@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.gateway.cli.output import Meter, meter
-from odradek.pipeline.cluster import LATEST, Cluster
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.report import PartitionReport, Report
@@ -21,6 +21,7 @@ from odradek.pipeline.restoring.plan import Selected, Share
 from odradek.pipeline.restoring.source import Source, open_source
 from odradek.pipeline.restoring.target import Target, check_prefixes, check_records, move_starts, open_target
 from odradek.pipeline.restoring.tasks import RESULT, Task, Way, Work
+from odradek.pipeline.topic_partition import LATEST
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.writing.encoding import CODECS
 from odradek.wire.api_keys import ApiKey

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.restoring.bounds import Bound
 from odradek.pipeline.restoring.files import Piece, Reader
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.writing.columns import Columns, Ints
 from odradek.pipeline.writing.encoding import Row
 

@@ -5,8 +5,8 @@ job.
 from collections.abc import Iterator
 from typing import Final
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.wire_socket import error_name
 from odradek.wire.records.batch import BatchHeader, check_crc, iter_headers

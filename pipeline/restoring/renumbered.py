@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from odradek.pipeline.cluster import EARLIEST, TopicPartition
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.restoring.reading import committed_between
 from odradek.pipeline.restoring.writing import Written
+from odradek.pipeline.topic_partition import EARLIEST, TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.writing.ahead import Ahead
 from odradek.pipeline.writing.columns import Columns

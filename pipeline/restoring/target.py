@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.restoring.gaps import FILLER_KEY
 from odradek.pipeline.restoring.plan import Rows, Share
 from odradek.pipeline.restoring.reading import records_between
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.wire_client import BrokerError, WireClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.reader import Record

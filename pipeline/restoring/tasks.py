@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.restoring.exact import Gaps, import_rows, produce_rows
 from odradek.pipeline.restoring.plan import Rows
 from odradek.pipeline.restoring.renumbered import Origin, renumber_rows
 from odradek.pipeline.restoring.writing import Written
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.worker import spare_worker
 from odradek.pipeline.writing.columns import Columns

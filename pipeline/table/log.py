@@ -44,7 +44,7 @@ class Log:
         return bool(self.files.names(LOG))
 
     def load(self) -> Table:
-        """Read the entries added since the last call, and finish the last one; returns the table."""
+        """Read the entries added since the last call, and finish committed steps; returns the table."""
         numbers = [int(name.removesuffix(".json")) for name in self.files.names(LOG)]
         if not numbers:
             raise PipelineError(f"{self.files.root} is no table of `odradek pipeline archive`")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Self
 
-from odradek.pipeline.cluster import TopicPartition
+from odradek.pipeline.topic_partition import TopicPartition
 
 VERSION: Final = 1
 Role = Literal["archive", "compact"]

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from odradek.gateway.cli.output import meter
-from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, Offsets, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.progress import advancing
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.session import read_options
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, Offsets, TopicPartition
 from odradek.pipeline.transforming.query import Transformation, as_records
 from odradek.pipeline.transforming.tasks import PLACED, RESULT, Placing, Task
 from odradek.pipeline.wire_client import WireClient

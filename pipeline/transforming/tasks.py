@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.worker import spare_worker
 from odradek.pipeline.writing.ahead import Ahead

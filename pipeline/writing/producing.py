@@ -7,8 +7,8 @@ request is in flight at a time, which keeps the order; a retry has the same sequ
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from odradek.pipeline.cluster import LATEST, TopicPartition
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import LATEST, TopicPartition
 from odradek.pipeline.wire_client import WireClient, in_parts
 from odradek.pipeline.writing.encoding import Producer, Row, encode
 from odradek.pipeline.writing.transactions import check, idempotent

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
-from odradek.pipeline.cluster import TopicPartition
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import BrokerError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.pipeline.writing.encoding import Producer

@@ -3,9 +3,10 @@
 import pytest
 from confluent_kafka import Producer
 
-from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.pipeline.cluster import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.wire_client import BrokerError, Fetched, TopicGoneError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.wire.api_keys import ApiKey

@@ -10,9 +10,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from odradek.pipeline import archive, compact, open_table, read_table
 from odradek.pipeline.archiving.planning import Start
-from odradek.pipeline.cluster import LATEST, Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.table.log import FencedError, Log
+from odradek.pipeline.topic_partition import LATEST, TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from tests.pipeline.archive import topics
 from tests.pipeline.archive.topics import (

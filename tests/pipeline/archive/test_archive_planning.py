@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from odradek.pipeline.archiving.gaps import explain, missing_ranges
 from odradek.pipeline.archiving.planning import BEFORE, RETENTION, Bounds, Planned, Start, plan, total
-from odradek.pipeline.cluster import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.wire_client import Fetched
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 

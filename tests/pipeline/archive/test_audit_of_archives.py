@@ -4,8 +4,8 @@ import pytest
 
 import odradek
 from odradek.pipeline import archive, audit
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from tests.pipeline.archive.topics import create

@@ -7,8 +7,9 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from odradek.pipeline.cluster import LATEST, Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.topic_partition import LATEST, TopicPartition
 from odradek.pipeline.wire_client import READ_COMMITTED, WireClient
 
 TIME_MS = 1_700_000_000_000

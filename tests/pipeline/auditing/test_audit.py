@@ -16,9 +16,10 @@ from odradek.pipeline.auditing import compare
 from odradek.pipeline.auditing.records import COLUMNS, SCHEMA, committed, in_order
 from odradek.pipeline.auditing.samples import Likeness, TopKeys
 from odradek.pipeline.auditing.scan import batches
-from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import Fetched, WireClient
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker

@@ -12,8 +12,9 @@ from sqlalchemy.exc import OperationalError
 from test_sending import committed
 
 from odradek.pipeline import Export, Load, export, load
-from odradek.pipeline.cluster import LATEST, Cluster
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.topic_partition import LATEST
 from odradek.testing import TestBroker
 
 ROWS = 3_000

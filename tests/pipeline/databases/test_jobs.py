@@ -9,9 +9,10 @@ from sqlalchemy import NullPool, create_engine, text
 from test_sending import committed
 
 from odradek.pipeline import Export, Load, export, load
-from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import MissingError, PipelineError
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 
 GAPS = "transaction marker, aborted or compacted"

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from odradek.pipeline.cluster import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.testing import TestBroker
 from odradek.wire.records.batch import iter_headers

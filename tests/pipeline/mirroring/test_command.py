@@ -14,7 +14,7 @@ import pytest
 from long_form import LONG, rounds
 from mirrored import Pair, extent, fill, producer, raw, records, seen
 
-from odradek.pipeline.cluster import TopicPartition
+from odradek.pipeline.topic_partition import TopicPartition
 
 START_TIMEOUT_S = 60
 

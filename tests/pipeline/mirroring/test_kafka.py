@@ -8,10 +8,11 @@ from mirrored import Pair, fill, producer, raw, records, seen, transact
 
 from compat_tests.brokers import Broker
 from odradek.pipeline import mirror
-from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.mirroring.offset_map import MAP_TOPIC, read_maps
 from odradek.pipeline.report import Report
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.wire_groups import WireGroups
 

@@ -9,13 +9,14 @@ from mirrored import Pair, fill, records, transact
 
 from odradek.gateway.cli.output import Meter
 from odradek.pipeline import mirror
-from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring import offset_map, renumbered
 from odradek.pipeline.mirroring.batches import chunk_of
 from odradek.pipeline.mirroring.renumbered import copy_topic
 from odradek.pipeline.mirroring.verbatim import CopyPass, Part
 from odradek.pipeline.report import PartitionReport, Report
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 
 PART = TopicPartition("t", 0)

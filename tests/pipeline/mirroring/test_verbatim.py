@@ -10,12 +10,13 @@ from mirrored import Pair, batch, extent, fill, producer, raw, records, seen, tr
 
 from odradek.gateway.cli.output import Meter
 from odradek.pipeline import mirror
-from odradek.pipeline.cluster import Cluster, TopicPartition
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring.topics import sync_settings
 from odradek.pipeline.mirroring.verbatim import CopyPass, Part, copy_pass
 from odradek.pipeline.report import PartitionReport, Report
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import Imported, WireClient
 from odradek.pipeline.wire_groups import WireGroups
 from odradek.wire.errors import ErrorCode

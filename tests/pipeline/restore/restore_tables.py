@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 
-from odradek.pipeline.cluster import EARLIEST, LATEST, Cluster
-from odradek.pipeline.cluster import TopicPartition as Place
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.topic_partition import EARLIEST, LATEST
+from odradek.pipeline.topic_partition import TopicPartition as Place
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CREATE_TIME, LOG_APPEND_TIME = 0, 1

@@ -6,12 +6,12 @@ Requests are small, so that a small table takes many of them.
 import sys
 from pathlib import Path
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.restoring import exact
 from odradek.pipeline.restoring.files import scan
 from odradek.pipeline.restoring.plan import Rows
 from odradek.pipeline.restoring.tasks import Task, Way, Work
+from odradek.pipeline.topic_partition import TopicPartition
 
 LIMIT_BYTES = 60_000
 

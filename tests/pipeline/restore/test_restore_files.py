@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from restore_tables import SCHEMA, Archived, table_of, write_table
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.restoring import files
 from odradek.pipeline.restoring.files import most_at_once, scan
 from odradek.pipeline.restoring.plan import Rows
+from odradek.pipeline.topic_partition import TopicPartition
 
 PLACE = TopicPartition("source", 0)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from restore_tables import Archived, bounds_of, records_of, write_table
 
-from odradek.pipeline.cluster import TopicPartition
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.restoring.renumbered import provenance_of
+from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.writing.producing import end_offset
 from odradek.testing import TestBroker

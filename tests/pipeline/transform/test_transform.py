@@ -9,10 +9,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from odradek.pipeline.cluster import LATEST, Cluster
+from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.report import Report
+from odradek.pipeline.topic_partition import LATEST
 from odradek.pipeline.transforming.job import transform
 from odradek.pipeline.transforming.query import Transformation, from_function, from_sql
 from odradek.pipeline.wire_client import WireClient
