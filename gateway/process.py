@@ -207,8 +207,8 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
 
 async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Listener]]:
     listeners: dict[str, Sequence[Listener]] = {}
-    for wanted in (*config.listeners, *config.node.controller_listeners):
-        listeners[wanted.name] = await env.listen(wanted.host, wanted.port)
+    for endpoint in (*config.listeners, *config.node.controller_listeners):
+        listeners[endpoint.name] = await env.listen(endpoint.host, endpoint.port)
     return listeners
 
 
@@ -217,9 +217,9 @@ def _advertised(
 ) -> dict[str, tuple[str, int]]:
     """The advertised addresses; a port of 0 is replaced by the bound port."""
     addresses: dict[str, tuple[str, int]] = {}
-    for wanted in endpoints:
-        bound_port = listeners[wanted.name][0].address[1]
-        addresses[wanted.name] = (wanted.host or env.host_name(), wanted.port or bound_port)
+    for endpoint in endpoints:
+        bound_port = listeners[endpoint.name][0].address[1]
+        addresses[endpoint.name] = (endpoint.host or env.host_name(), endpoint.port or bound_port)
     return addresses
 
 

@@ -58,7 +58,7 @@ def load_config(
     except ConfigError as error:
         if error.setting not in settings:
             raise
-        raise ConfigError(f"{error} ({settings[error.setting].place})", error.setting) from error
+        raise ConfigError(f"{error} ({settings[error.setting].source})", error.setting) from error
 
 
 def _join_ids(settings: Settings) -> None:
@@ -86,7 +86,7 @@ def _check(settings: Settings) -> None:
         try:
             definition.parse(setting.text)
         except ConfigRefusedError as error:
-            raise ConfigError(f"{error.message} ({setting.place})", name) from error
+            raise ConfigError(f"{error.message} ({setting.source})", name) from error
 
 
 def _warn_of_no_effect(settings: Settings) -> None:

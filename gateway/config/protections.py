@@ -18,5 +18,5 @@ def check_protections(settings: Settings) -> None:
     promises = [(name, promise) for name, setting in settings.items() if (promise := promise_of(name, setting.text))]
     if not promises:
         return
-    listed = "; ".join(f"{name} ({settings[name].place}) promises {promise}" for name, promise in promises)
+    listed = "; ".join(f"{name} ({settings[name].source}) promises {promise}" for name, promise in promises)
     raise ConfigError(f"{listed}; but {ADVICE}: {_WHAT_TO_DO}")

@@ -40,7 +40,7 @@ class Setting:
     """One setting's text, and its source (a file, a variable or an option) for messages."""
 
     text: str
-    place: str
+    source: str
 
 
 Settings = dict[str, Setting]
@@ -98,4 +98,4 @@ def warn_of_unknown(settings: Settings) -> None:
     """Log a warning for each setting that is unknown. Like Kafka, keep it."""
     for name, setting in settings.items():
         if broker_definition(name) is None:
-            log.warning("unknown setting ignored name=%s place=%s", name, setting.place)
+            log.warning("unknown setting ignored name=%s source=%s", name, setting.source)

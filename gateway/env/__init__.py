@@ -1,1 +1,1 @@
-"""What the machine gives: clocks, chance, network, threads, stores; and how tasks wait and wake each other."""
+"""The environment of a broker: clocks, randomness, network, threads and stores; waiting and waking of tasks."""

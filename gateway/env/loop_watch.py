@@ -62,11 +62,11 @@ class LoopRecord:
 
 @mutable
 class _Turn:
-    """What the sampler has measured of the running turn."""
+    """The sampler's measurements of the running turn."""
 
     number: int
     blocked_ns: int = 0
-    places: Sequence[tuple[CodeType, int | None]] = ()
+    locations: Sequence[tuple[CodeType, int | None]] = ()
     seen_ns: int = 0
     counted: bool = False
 
@@ -187,7 +187,7 @@ class LoopWatch(trio.abc.Instrument):
         if frame is None or is_waiting:
             return
         is_asleep = self._turn.number == number and self._is_asleep()
-        places = _places(frame)
+        locations = _locations(frame)
         cpu_ns, now_ns = self._cpu_of_loop() - self._began_cpu_ns, self._clocks.steady_ns()
         if self._number != number:
             return  # the turn has ended meanwhile, so the sampled stack may be of the next one
@@ -196,7 +196,7 @@ class LoopWatch(trio.abc.Instrument):
         elif is_asleep:
             self._turn.blocked_ns += now_ns - self._turn.seen_ns
         turn = self._turn
-        turn.seen_ns, turn.places = now_ns, places
+        turn.seen_ns, turn.locations = now_ns, locations
         if turn.blocked_ns + cpu_ns >= self._limit_ns:
             self._count(turn, cpu_ns)
 
@@ -223,7 +223,7 @@ class LoopWatch(trio.abc.Instrument):
             turn.counted = True
             record.long_turns += 1
             self._unreported += 1
-        record.last_stack = "\n".join([_written(*place) for place in turn.places])
+        record.last_stack = "\n".join([_formatted(*location) for location in turn.locations])
         record.longest_ms = max(record.longest_ms, (turn.blocked_ns + cpu_ns) / 1_000_000)
 
     def _report(self) -> None:
@@ -242,15 +242,15 @@ class LoopWatch(trio.abc.Instrument):
         self._unreported, self._reported_ns = 0, now_ns
 
 
-def _places(frame: FrameType) -> list[tuple[CodeType, int | None]]:
+def _locations(frame: FrameType) -> list[tuple[CodeType, int | None]]:
     """The code and line of each of the innermost frames, the innermost last."""
-    places: list[tuple[CodeType, int | None]] = []
+    locations: list[tuple[CodeType, int | None]] = []
     each: FrameType | None = frame
-    while each is not None and len(places) < STACK_FRAMES:
-        places.append((each.f_code, each.f_lineno))
+    while each is not None and len(locations) < STACK_FRAMES:
+        locations.append((each.f_code, each.f_lineno))
         each = each.f_back
-    return places[::-1]
+    return locations[::-1]
 
 
-def _written(code: CodeType, line: int | None) -> str:
+def _formatted(code: CodeType, line: int | None) -> str:
     return f"  {code.co_filename}:{line} in {code.co_qualname}"

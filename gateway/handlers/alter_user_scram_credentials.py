@@ -24,11 +24,11 @@ async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest)
     """Decide in the metadata shard, in parts; the response is sent once the changes are on disk."""
     changes = (*request.deletions, *request.upsertions)
     results: list[AlterUserScramCredentialsResult] = []
-    for some in in_parts(changes, [change.name for change in changes]):
+    for changes_of_part in in_parts(changes, [change.name for change in changes]):
         part = replace(
             request,
-            deletions=tuple(each for each in some if isinstance(each, ScramCredentialDeletion)),
-            upsertions=tuple(each for each in some if isinstance(each, ScramCredentialUpsertion)),
+            deletions=tuple(each for each in changes_of_part if isinstance(each, ScramCredentialDeletion)),
+            upsertions=tuple(each for each in changes_of_part if isinstance(each, ScramCredentialUpsertion)),
         )
         answer = await answer_of_controller(
             ctx.services.controller.decide(alter_user_scram_credentials, part), partial(_refused, part)

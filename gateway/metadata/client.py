@@ -59,10 +59,10 @@ class ControllerClient:
         response = await self._call(request, CREATE_TOPICS_VERSION)
         assert isinstance(response, CreateTopicsResponse)
         codes = {each.name: (ErrorCode(each.error_code), each.error_message) for each in response.topics}
-        there = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-        await self._published([name for name, (code, _) in codes.items() if code in there])
+        existing = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        await self._published([name for name, (code, _) in codes.items() if code in existing])
         return {
-            name: None if code in there else RefusedError(code, message or code.message)
+            name: None if code in existing else RefusedError(code, message or code.message)
             for name, (code, message) in codes.items()
         }
 

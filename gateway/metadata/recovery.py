@@ -56,7 +56,7 @@ from odradek.wire.values import immutable, mutable
 PRODUCER_ID_LEAP: Final = 1_000_000_000
 """The distance of the next producer id from the highest in any log, since not every allocated id is in a log."""
 KEEP_EVERYTHING: Final[Mapping[str, str]] = {"retention.bytes": "-1", "retention.ms": "-1"}
-"""The settings of a topic whose own are unknown."""
+"""The settings of a topic whose own settings are unknown."""
 _LOG_CONFIG: Final = LogConfig(max_message_bytes=METADATA_MAX_BATCH_BYTES)
 _AS_THEY_ARE: Final[Mapping[str, str]] = {}
 

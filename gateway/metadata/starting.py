@@ -51,7 +51,7 @@ async def start_metadata(
     if is_new:
         await refuse_unless_alone(store, env, "no metadata log")
         await cluster_id.format(owner.properties)
-    doing = "read"
+    action = "read"
     try:
         await reader.open()
         await controller.load()
@@ -61,14 +61,14 @@ async def start_metadata(
             await refuse_unless_alone(store, env, "an empty metadata log")
             await cluster_id.format(owner.properties)
         await take_back(metadata.image, store, env, config.node_id)
-        doing = "written"
+        action = "written"
         if not config.node.is_broker:
             await _found(controller, metadata, config.node_id, cluster_id.text)
         elif is_only_broker(metadata.logged, config.node_id):
             await controller.register(cluster_id.text, listeners, config.rack)
     except CoordinatorUnavailable as error:
         cause = _cause(error, await _location(store, env))
-        raise StartError(f"the metadata log cannot be {doing}: {cause}") from error
+        raise StartError(f"the metadata log cannot be {action}: {cause}") from error
     await owner.claim()
     return cluster_id.text
 

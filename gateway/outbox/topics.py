@@ -107,11 +107,11 @@ class OutboxTopics:
         return stale
 
     async def _publish(self, names: Sequence[str]) -> None:
-        for some in batched(names, AT_ONCE):
-            described = {name: self._described(name) for name in some}
+        for batch in batched(names, AT_ONCE):
+            described = {name: self._described(name) for name in batch}
             changed = [each for each in described.values() if each is not None]
-            gone = [name for name, each in described.items() if each is None]
-            await self._env.run_blocking(partial(self._outbox.publish, changed, gone))
+            deleted = [name for name, each in described.items() if each is None]
+            await self._env.run_blocking(partial(self._outbox.publish, changed, deleted))
 
     def _described(self, name: str) -> OutboxTopic | None:
         """The topic's data for appending; None if there is no such topic that clients may write to."""

@@ -256,9 +256,9 @@ class PartitionLog(Watchable):
         if part is not None:
             await self._env.run_blocking(partial(_close_quietly, part))
 
-    def _note(self, doing: str, error: Exception, message: str, *args: object) -> None:
+    def _note(self, operation: str, error: Exception, message: str, *args: object) -> None:
         """Log a failure once for as long as it repeats: for this log, or for all logs that share the cause."""
-        key = (doing, shared_cause(error) or self.key)
+        key = (operation, shared_cause(error) or self.key)
         self._resources.repeats.note(key, log, logging.ERROR, message, *args)
 
     def _load(self, config: LogConfig) -> PartitionState:

@@ -43,8 +43,8 @@ class SqliteSession:
         cursor = self._connection.cursor()
         selects: list[tuple[str, ...]] = []
 
-        def note(its_cursor: Any, _sql: str, _bindings: object) -> bool:  # noqa: ANN401 - apsw's
-            if description := its_cursor.get_description():
+        def note(traced_cursor: Any, _sql: str, _bindings: object) -> bool:  # noqa: ANN401 - apsw's
+            if description := traced_cursor.get_description():
                 selects.append(tuple(name for name, *_ in description))
             if len(selects) > 1:
                 raise SqlError("there are several statements with a result: run them one by one")

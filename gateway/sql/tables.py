@@ -107,8 +107,8 @@ def rows(logs: LogsBeside, topic: Topic, bounds: Bounds) -> Iterator[Row]:
         if bounds.has_partition(index):
             try:
                 for record in committed_records(logs, key, bounds.wanted):
-                    offset, timestamp_ms, its_key, value, headers = record
-                    yield index, offset, timestamp_ms, its_key, value, headers_as_json(headers)
+                    offset, timestamp_ms, record_key, value, headers = record
+                    yield index, offset, timestamp_ms, record_key, value, headers_as_json(headers)
             except LogGoneError:
                 continue  # never used, or deleted since
 
