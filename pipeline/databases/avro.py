@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from odradek.pipeline.databases.engine import NEEDED
+from odradek.pipeline.databases.texts import parse_json
 from odradek.pipeline.errors import MissingError, PipelineError
 
 AvroType = str | dict[str, Any] | list[Any]
@@ -88,8 +89,6 @@ def decoder(schema: Schema) -> Callable[[bytes], dict[str, Any]]:
 
 
 def _json(text: Any) -> Any:  # noqa: ANN401 - JSON values
-    from odradek.pipeline.databases.decode import parse_json
-
     if isinstance(text, list):
         return [one if one is None else parse_json(one) for one in cast("list[Any]", text)]
     return parse_json(text)

@@ -2,44 +2,19 @@
 
 import base64
 import binascii
-import json
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from functools import partial
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
 from odradek.pipeline.databases.columns import POSTGRESQL, Column, Kind
-from odradek.pipeline.databases.encode import decimal_text, json_of, quoted, time_text
+from odradek.pipeline.databases.encode import json_of
+from odradek.pipeline.databases.texts import decimal_text, dump_json, time_text
 
 SHOWN_CHARACTERS: Final = 80
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _INT_64: Final = range(-(2**63), 2**63)
-
-
-def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - JSON values
-    """Return the JSON value, with exact numbers. Raises ValueError for invalid JSON, NaN and Infinity included."""
-    return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def dump_json(value: Any) -> str:  # noqa: ANN401 - JSON values
-    """Return a result of `parse_json` as JSON text, with the same numbers."""
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return "{" + ",".join(f"{quoted(name)}:{dump_json(one)}" for name, one in members.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(dump_json, cast("list[Any]", value))) + "]"
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=_native_text)
-
-
-def _native_text(value: Any) -> str:  # noqa: ANN401 - what Avro holds and JSON does not
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return time_text(value) if isinstance(value, datetime | time) else str(value)
 
 
 def _bool(value: Any) -> bool:  # noqa: ANN401

@@ -12,6 +12,7 @@ from typing import Any, Final
 from odradek.pipeline.databases.avro import Schema, encoder
 from odradek.pipeline.databases.columns import Column, Kind
 from odradek.pipeline.databases.engine import text_of
+from odradek.pipeline.databases.texts import decimal_text, quoted, time_text
 from odradek.pipeline.errors import PipelineError
 
 SHOWN_CHARACTERS: Final = 80
@@ -110,21 +111,6 @@ def _float_json(value: float) -> str:
     if math.isfinite(value):
         return repr(value)
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
-
-
-def quoted(text: str) -> str:
-    """Return the text as JSON."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def decimal_text(value: Decimal) -> str:
-    """Return all digits, without an exponent."""
-    return format(value, "f") if value.is_finite() else str(value)
-
-
-def time_text(value: datetime | time) -> str:
-    """Return ISO 8601 with microseconds; an instant is in UTC and ends in Z."""
-    return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 _JSON: Final[Mapping[Kind, Callable[[Any], str]]] = {

@@ -6,7 +6,8 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from odradek.pipeline.databases.avro import Schema, decoder
 from odradek.pipeline.databases.columns import Column, Kind
-from odradek.pipeline.databases.decode import from_record, parse_json
+from odradek.pipeline.databases.decode import from_record
+from odradek.pipeline.databases.texts import parse_json
 
 Mode = Literal["upsert", "append"]
 PLACE: Final = ("kafka_topic", "kafka_partition", "kafka_offset")
