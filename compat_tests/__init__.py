@@ -1,1 +1,1 @@
-"""The same client scripts against Odradek and a real Apache Kafka; what the clients saw is compared."""
+"""The same client scripts against Odradek and a real Apache Kafka; the clients' observations are compared."""

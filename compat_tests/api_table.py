@@ -1,9 +1,8 @@
-"""The table of APIs in docs/apis.md: what is advertised, what Kafka has, and what was compared with a real Kafka.
+"""The table of APIs in docs/apis.md: versions that are advertised, versions of Kafka, and versions compared with it.
 
-Our own APIs have a table of their own, with the tests that drive them.
-
-`pytest compat_tests/test_every_version.py --write-apis` (and `--write-matrix`) notes in `docs/driven_apis.json` what
-was driven, and writes the table; `python -m compat_tests.api_table` writes the table again from the note.
+Our own APIs have a separate table, with their tests. `pytest compat_tests/test_every_version.py --write-apis` (and
+`--write-matrix`) records the compared versions in `docs/driven_apis.json`, and writes the table; `python -m
+compat_tests.api_table` writes the table from the record.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ PAGE = "docs/apis.md"
 BEGIN = "<!-- APIs: written by `python -m compat_tests.api_table` -->"
 END = "<!-- APIs: end -->"
 REFUSED = {(ApiKey.PRODUCE, version) for version in range(3)}
-"""Advertised and refused, as Kafka does it (KAFKA-18659)."""
+"""Advertised and refused, as in Kafka (KAFKA-18659)."""
 BROKERS_ONLY = frozenset(
     {
         ApiKey.WRITE_TXN_MARKERS,
@@ -45,7 +44,7 @@ BROKERS_ONLY = frozenset(
         ApiKey.UNREGISTER_CONTROLLER,
     }
 )
-"""What brokers and controllers ask each other."""
+"""Requests between brokers and controllers."""
 DRIVEN_BY = {ApiKey.IMPORT_BATCHES: "tests/gateway/test_import_batches.py"}
 """The tests of the APIs that Kafka does not have."""
 
@@ -53,7 +52,7 @@ Driven = Mapping[ApiKey, list[int]]
 
 
 def write_driven(driven: Iterable[tuple[ApiKey, int]]) -> None:
-    """Note what a run has compared; what only earlier runs did, and is advertised still, is kept."""
+    """Records the versions that a run has compared; those of earlier runs are kept if they are still advertised."""
     versions: dict[str, set[int]] = {key.name: set(found) for key, found in read_driven().items()}
     for key, version in driven:
         versions.setdefault(key.name, set()).add(version)
@@ -66,14 +65,14 @@ def _one_line_each(versions: Mapping[str, list[int]]) -> str:
 
 
 def read_driven() -> Driven:
-    """What has been compared, by API."""
+    """The compared versions, by API."""
     path = ROOT / DRIVEN
     noted = json.loads(path.read_text()) if path.exists() else {}
     return {ApiKey[name]: versions for name, versions in noted.items()}
 
 
 def _kafkas() -> dict[ApiKey, tuple[int, int]]:
-    """What is advertised of Kafka's APIs."""
+    """The advertised versions of Kafka's APIs."""
     return {key: versions for key, versions in ADVERTISED.items() if key not in OWN_VERSIONS}
 
 
@@ -83,7 +82,7 @@ def _is_served(key: ApiKey, version: int) -> bool:
 
 
 def not_driven(driven: Driven) -> list[tuple[str, int]]:
-    """What is advertised and served, but has never been compared."""
+    """Versions that are advertised and served, but have never been compared."""
     return [
         (key.name, version)
         for key, (first, last) in _kafkas().items()
@@ -93,7 +92,7 @@ def not_driven(driven: Driven) -> list[tuple[str, int]]:
 
 
 def section(driven: Driven) -> str:
-    """The part of the page between the two marks, with them."""
+    """The part of the page between the two marks, including them."""
     advertised = sorted(_kafkas())
     versions = sum(last - first + 1 for first, last in _kafkas().values())
     compared = sum(len(found) for found in driven.values())
@@ -151,13 +150,13 @@ def name_of(key: ApiKey) -> str:
 
 
 def in_page(page: str) -> str:
-    """The section as a page has it. Raises ValueError when the marks are not there."""
+    """The section of a page. Raises ValueError if the marks are missing."""
     start, end = page.index(BEGIN), page.index(END)
     return page[start : end + len(END)]
 
 
 def write_page() -> None:
-    """Put the section in its place."""
+    """Writes the section to its page."""
     path = ROOT / PAGE
     page = path.read_text()
     path.write_text(page.replace(in_page(page), section(read_driven())))

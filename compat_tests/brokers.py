@@ -1,4 +1,4 @@
-"""What every broker under comparison offers to the suite, and Odradek as one of them."""
+"""The interface of every broker under comparison, and Odradek as one of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Protocol
 from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_for_broker
 from tests.postgres import Postgres, skip_without_postgres
 
-# What internal topics need to exist on one node alone.
+# Settings with which internal topics can be created on a single node.
 ALONE: dict[str, str] = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -23,7 +23,7 @@ ALONE: dict[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 
-# Given to both sides, so that differences come from the broker and not from its settings.
+# Set on both sides, so that differences come from the broker and not from its settings.
 SETTINGS: dict[str, str] = {
     **ALONE,
     "group.consumer.heartbeat.interval.ms": "300",
@@ -35,7 +35,7 @@ SETTINGS: dict[str, str] = {
     "log.cleaner.backoff.ms": "500",
     "log.initial.task.delay.ms": "1000",
     "log.retention.check.interval.ms": "1000",
-    "log.retention.ms": "-1",  # the records of these scripts carry old timestamps
+    "log.retention.ms": "-1",  # the records of these scripts have old timestamps
     "offsets.topic.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
@@ -48,28 +48,28 @@ class Broker(Protocol):
     provider: str
     bootstrap: str
     replicas: int
-    """Of each topic that a case makes."""
+    """The replication factor of topics that a case creates."""
 
     def crash(self) -> None:
         """``kill -9``."""
 
     def restart(self) -> None:
-        """After a crash: start again on the same data and port; returns when it serves."""
+        """Starts again on the same data and port after a crash; returns when it serves."""
 
     def stop(self) -> None:
-        """End it and delete its data."""
+        """Ends it and deletes its data."""
 
 
 def java_properties(settings: dict[str, str]) -> str:
-    """Settings in the form of a ``server.properties`` file."""
+    """Settings in the format of a ``server.properties`` file."""
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 class Odradek:
     """``odradek serve`` as a user starts it: a subprocess over LMDB in a temporary directory.
 
-    ``storage``, or ODRADEK_COMPAT_STORAGE, names another store: `sqlite`, `postgres` (a server of its own), or the URL
-    of an empty database.
+    ``storage``, or ODRADEK_COMPAT_STORAGE, sets another store: `sqlite`, `postgres` (a separate server), or the URL of
+    an empty database.
     """
 
     name = "odradek"
@@ -82,7 +82,7 @@ class Odradek:
         self._postgres: Postgres | None = None
         chosen = storage or os.environ.get("ODRADEK_COMPAT_STORAGE", "lmdb")
         self._storage = self._storage_options(chosen)
-        kind = chosen.partition(":")[0]  # a URL may have a password
+        kind = chosen.partition(":")[0]  # a URL may contain a password
         self.provider = f"odradek serve (subprocess, {kind})"
         (self._home / "server.properties").write_text(java_properties(SETTINGS))
         try:

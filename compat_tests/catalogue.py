@@ -1,10 +1,10 @@
-"""The rows and columns of the matrix: every client times every case, and why some pairs make no sense."""
+"""The rows and columns of the matrix: every client times every case, and the reasons for omitted pairs."""
 
 from __future__ import annotations
 
 CLIENTS = ("kafka-python", "librdkafka", "aiokafka", "kcat", "java-tools", "spark", "raw-frames")
 
-# case name -> what it looks at
+# case name -> what it checks
 CASES = {
     "codecs": "none, gzip, snappy, lz4, zstd: records back, and stored in the codec that was sent",
     "headers": "header order, repeated names, empty and null values",

@@ -52,7 +52,7 @@ def under_way(stage: ClusterStage, topic: str | None, *indexes: int, node: int =
 
 
 def moved(stage: ClusterStage, topic: str, index: int, *replicas: int) -> None:
-    """Wait until a partition has exactly these replicas, all in sync, at every node."""
+    """Waits until a partition has exactly these replicas, all in sync, at every node."""
     stage.await_partition(
         topic,
         index,
@@ -61,18 +61,18 @@ def moved(stage: ClusterStage, topic: str, index: int, *replicas: int) -> None:
     )
 
 
-def elected(stage: ClusterStage, kind: int, *places: tuple[str, int], version: int = 2, node: int = 1) -> Any:
-    """The answer of ElectLeaders, partition by partition; about all of them without `places`."""
+def elected(stage: ClusterStage, kind: int, *partitions: tuple[str, int], version: int = 2, node: int = 1) -> Any:
+    """The answer of ElectLeaders per partition; without `partitions`, about all."""
     by_topic: dict[str, list[int]] = {}
-    for topic, index in places:
+    for topic, index in partitions:
         by_topic.setdefault(topic, []).append(index)
     topics = [TopicPartitions(topic=topic, partitions=tuple(indexes)) for topic, indexes in by_topic.items()]
-    request = ElectLeadersRequest(election_type=kind, topic_partitions=tuple(topics) if places else None)
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=tuple(topics) if partitions else None)
     answer = stage.call(node, ApiKey.ELECT_LEADERS, version, request)
     found = {
         f"{result.topic.removeprefix(stage.name)}-{part.partition_id}": (part.error_code, bool(part.error_message))
         for result in answer.replica_election_results
         for part in result.partition_result
-        if places or result.topic.startswith(stage.name)
+        if partitions or result.topic.startswith(stage.name)
     }
     return {"error": answer.error_code, **found}

@@ -1,8 +1,8 @@
-"""Stories of several brokers: the same requests to three nodes of Kafka and of Odradek, and what must be the same.
+"""Stories of several brokers: the same requests to three nodes of Kafka and of Odradek must get equal answers.
 
-A story is a generator over a `ClusterStage` that yields labelled observations. It sends each request to the node that
-it means, and makes topics of its own. Where it yields `DOWN`, the node `stage.away` is shut down in order, and started
-again at `UP`: once for all stories that are told together.
+A story is a generator over a `ClusterStage` that yields labelled observations. It chooses the node of each request, and
+creates its own topics. Where it yields `DOWN`, the node `stage.away` is shut down in order, and where it yields `UP`,
+started again: once for all stories that run together.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class ClusterStage:
     def __init__(self, nodes: Nodes, name: str, away: int) -> None:
         self.nodes, self.name = nodes, name
         self.away = away
-        """The node that is shut down at `DOWN`: not the active controller, whose fencing Kafka's next one delays."""
+        """The node that is shut down at `DOWN`.
+
+        It is not the active controller, since Kafka's next controller would fence it only after a delay.
+        """
         self._wires: dict[int, Wire] = {}
 
     def close(self) -> None:
@@ -53,7 +56,10 @@ class ClusterStage:
             wire.socket.close()
 
     def call(self, node: int, key: ApiKey, version: int, request: Message) -> Any:
-        """Ask one node over a connection that is kept. Raises ConnectionResetError when it was closed instead."""
+        """Sends to one node over a connection that is kept.
+
+        Raises ConnectionResetError if the node closes it instead.
+        """
         if node not in self._wires:
             self._wires[node] = Wire(self.nodes[node].bootstrap)
         try:
@@ -63,14 +69,14 @@ class ClusterStage:
             raise
 
     def forget(self, node: int) -> None:
-        """Drop the connection to a node that has ended."""
+        """Closes the connection to a node that has ended."""
         if node in self._wires:
             self._wires.pop(node).socket.close()
 
     def create(
         self, assignment: Assignment | None = None, suffix: str = "", configs: Mapping[str, str] = {}, **counts: int
     ) -> str:
-        """Create a topic by assignment or by `num_partitions` and `replication_factor`; returns when all have it."""
+        """Creates a topic by assignment or by numbers of partitions and replicas; returns when all nodes have it."""
         name = f"{self.name}{suffix}"
         [created] = self.created(self.topic(name, assignment, configs, **counts), node=1).topics
         assert created.error_code == 0, created
@@ -83,7 +89,7 @@ class ClusterStage:
     def topic(
         name: str, assignment: Assignment | None = None, configs: Mapping[str, str] = {}, **counts: int
     ) -> CreatableTopic:
-        """A topic as CreateTopics takes it."""
+        """A topic for CreateTopics."""
         placed = [
             CreatableReplicaAssignment(partition_index=index, broker_ids=tuple(replicas))
             for index, replicas in enumerate(assignment or ())
@@ -103,7 +109,7 @@ class ClusterStage:
 
     @property
     def running(self) -> list[int]:
-        """The nodes that run now."""
+        """The running nodes."""
         return [node.number for node in self.nodes.nodes.values() if node.daemon is not None]
 
     def described(self, topic: str, node: int = 1) -> Any:
@@ -112,11 +118,11 @@ class ClusterStage:
         return self.call(node, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request).topics[0]
 
     def partitions(self, topic: str, node: int = 1) -> tuple[Any, ...]:
-        """What a node knows of a topic's partitions."""
+        """A topic's partitions in the metadata of a node."""
         return self.described(topic, node).partitions
 
     def await_partition(self, topic: str, index: int, condition: Callable[[Any], bool], what: str) -> None:
-        """Return when every running node knows of a partition what is expected."""
+        """Returns when the metadata of every running node meets the condition."""
         for node in self.running:
             wait_for(
                 lambda node=node: any(
@@ -126,11 +132,11 @@ class ClusterStage:
             )
 
     def await_isr(self, topic: str, index: int, *isr: int) -> None:
-        """Return when every running node knows these in-sync replicas."""
+        """Returns when every running node has these in-sync replicas."""
         self.await_partition(topic, index, lambda part: set(part.isr_nodes) == set(isr), f"ISR {isr}")
 
     def await_leader(self, topic: str, index: int, leader: int) -> None:
-        """Return when every running node knows this leader."""
+        """Returns when every running node has this leader."""
         self.await_partition(topic, index, lambda part: part.leader_id == leader, f"leader {leader}")
 
     def topic_id(self, topic: str) -> UUID:
@@ -146,7 +152,7 @@ class ClusterStage:
         return self.call(node, ApiKey.PRODUCE, version, ProduceRequest(acks=acks, timeout_ms=9000, topic_data=data))
 
     def write(self, node: int, topic: str, index: int = 0) -> None:
-        """Produce through the leader; returns once it takes them."""
+        """Produces through the leader; returns once it accepts the records."""
 
         def is_taken() -> bool:
             return not self.produced(node, topic, index).responses[0].partition_responses[0].error_code
@@ -165,29 +171,29 @@ class ClusterStage:
 
 
 DOWN, UP = "down", "up"
-Told = tuple[str, Any] | str
-Story = Callable[[ClusterStage], Iterator[Told]]
+Observed = tuple[str, Any] | str
+Story = Callable[[ClusterStage], Iterator[Observed]]
 
 
-class Telling:
-    """One story on one side, told from one halt to the next."""
+class StoryRun:
+    """One story on one side, which runs from one halt to the next."""
 
     def __init__(self, nodes: Nodes, name: str, story: Story, away: int) -> None:
         self.name = story.__name__
         self.stage = ClusterStage(nodes, f"{self.name.replace('_', '-')}-{name}", away)
-        self._told = story(self.stage)
+        self._observations = story(self.stage)
         self.found: dict[str, Any] = {}
 
     def until(self, halt: str | None) -> None:
-        """Go on to a halt, None for the end."""
+        """Runs to a halt, None for the end."""
         nodes = self.stage.nodes
         try:
-            for each in self._told:
+            for each in self._observations:
                 if isinstance(each, str):
                     assert each == halt, f"{self.name} halts for {each}, not for {halt}"
                     return
                 label, value = each
-                assert label not in self.found, f"{label} is told twice"
+                assert label not in self.found, f"{label} is yielded twice"
                 self.found[label] = _plain(value)
         except Exception as error:
             error.add_note(f"on {nodes.name} in {self.name}, after {list(self.found)}\n{nodes.log_tail()}")
@@ -196,7 +202,7 @@ class Telling:
 
 
 def _plain(value: Any) -> Any:
-    """What is compared: of messages only whether there is one (docs/differences.md)."""
+    """The compared form: messages are reduced to whether there is one (docs/differences.md)."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     return plain(_without_words(comparable(value)))
@@ -211,32 +217,32 @@ def _without_words(value: Any, name: str = "") -> Any:
 
 
 def observed(nodes: Nodes, name: str, stories: Sequence[Story], halts: Sequence[str]) -> dict[str, Any]:
-    """What stories see of one side, by the story's name and the label."""
+    """The observations of stories on one side, by the story's name and the label."""
     controller = ClusterStage(nodes, name, 0).active_controller()
     away = next(number for number in nodes.nodes if number != controller)
-    tellings = [Telling(nodes, name, story, away) for story in stories]
+    runs = [StoryRun(nodes, name, story, away) for story in stories]
     try:
         for halt in (*halts, None):
-            for telling in tellings:
-                telling.until(halt)
+            for run in runs:
+                run.until(halt)
                 if halt == DOWN:
-                    telling.stage.forget(away)
+                    run.stage.forget(away)
             if halt == DOWN:
                 nodes.shut_down(away)
             if halt == UP:
                 nodes.start(away)
     finally:
-        for telling in tellings:
-            telling.stage.close()
+        for run in runs:
+            run.stage.close()
         if nodes[away].daemon is None:
             nodes.start(away)
-    return {telling.name: telling.found for telling in tellings}
+    return {run.name: run.found for run in runs}
 
 
 def compare(
     kafka: Nodes, odradek: Nodes, *stories: Story, halts: Sequence[str] = (), known: Sequence[str] = ()
 ) -> None:
-    """Tell stories on both sides at once; fails with what differs, save for the paths (patterns) of `known`."""
+    """Runs stories on both sides in parallel; fails with the differences, except at the paths (patterns) of `known`."""
     name = secrets.token_hex(3)
     with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
         sides = [pool.submit(observed, nodes, name, stories, halts) for nodes in (kafka, odradek)]

@@ -23,7 +23,7 @@ from odradek.wire.schema.schema import Message
 
 GROUP, TRANSACTION = 0, 1
 LEADER: Final = 1
-"""The node that leads all topics of a stage, and is asked what no coordinator is asked."""
+"""The node that leads all topics of a stage, and gets all requests that are not for a coordinator."""
 OF_GROUPS: Final = {
     ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_DELETE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP,
     ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS,
@@ -34,7 +34,7 @@ OF_TRANSACTIONS: Final = {
     ApiKey.DESCRIBE_TRANSACTIONS,
 }  # fmt: skip
 LISTS: Final = {ApiKey.LIST_GROUPS: "groups", ApiKey.LIST_TRANSACTIONS: "transaction_states"}
-"""What each broker answers for its own share alone, and the field that is put together."""
+"""Requests that each broker answers for its own share, with the field to merge."""
 
 
 class ClusterWire(Wire):
@@ -52,7 +52,10 @@ class ClusterWire(Wire):
             wire.socket.close()
 
     def call(self, key: ApiKey, version: int, request: Message) -> Any:
-        """Send to the node that serves the request, and receive. Raises ConnectionResetError when it closed instead."""
+        """Sends to the node that serves the request, and receives.
+
+        Raises ConnectionResetError if the node closes instead.
+        """
         if (field := LISTS.get(key)) is None:
             return self._ask(self._node(key, request), key, version, request)
         answers = [self._ask(node, key, version, request) for node in self._nodes.nodes]
@@ -67,7 +70,7 @@ class ClusterWire(Wire):
         return self._others[node].call(key, version, request)
 
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> str:
-        """Create a topic with a replica on each node, led by one that is the same for every cluster."""
+        """Creates a topic with a replica on each node and the same leader in every cluster."""
         replicas = (LEADER, *(number for number in self._nodes.nodes if number != LEADER))
         topic = CreatableTopic(
             name=name,
@@ -95,8 +98,8 @@ class ClusterWire(Wire):
     def _coordinator(self, kind: int, name: str | None) -> int:
         """The node that coordinates a group or transactional id.
 
-        No client finds a coordinator for an empty name: for that of a group it is the leader of partition 0, and any
-        broker refuses that of a transaction.
+        FindCoordinator refuses an empty name. For an empty group id it is the leader of partition 0; any broker refuses
+        an empty transactional id.
         """
         if not name:
             return self._leader_of_offsets() if kind == GROUP else LEADER

@@ -1,7 +1,7 @@
 """Three nodes of a real Kafka, and three of Odradek: processes on this machine, combined roles, the same properties.
 
-`KafkaNodes` and `OdradekNodes` differ in the command that starts a node, and in nothing that a test sees. Kafka always
-runs on the local JVM, out of the jars that its tools need as well.
+`KafkaNodes` and `OdradekNodes` differ only in the command that starts a node. Kafka always runs on the local JVM, from
+the jars that its tools need as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NODES: Final = 3
 CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
 START_TIMEOUT_S: Final = 120.0
 HEAP: Final = "-Xms64m -Xmx320m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Quick to start and small; benchmarks give more."""
+"""Starts quickly and is small; benchmarks use more."""
 
 REPLICATED: Final[dict[str, str]] = {
     "default.replication.factor": "3",
@@ -37,12 +37,12 @@ REPLICATED: Final[dict[str, str]] = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
 }
-"""What `odradek serve --brokers 3` sets, too."""
+"""The settings of `odradek serve --brokers 3`."""
 
 CLUSTER_SETTINGS: Final[dict[str, str]] = {
     **SETTINGS,
     **REPLICATED,
-    # far longer than the default of 9 s: on a busy machine a node may stand still for so long
+    # far longer than the default of 9 s: on a busy machine a node may be suspended for so long
     "broker.session.timeout.ms": "60000",
     "broker.heartbeat.interval.ms": "250",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -64,12 +64,12 @@ class Node:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients reach it."""
+        """Its address for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def controller(self) -> str:
-        """Where other nodes reach it as a controller."""
+        """Its address as a controller for other nodes."""
         return f"127.0.0.1:{self.controller_port}"
 
     @property
@@ -95,7 +95,7 @@ class Node:
 
 
 class Nodes(ABC):
-    """A cluster of nodes 1, 2, … that all run once it is made; subclasses say which program a node is."""
+    """A cluster of nodes 1, 2, … that all run once it is made; subclasses define the program of a node."""
 
     name: str
     provider: str
@@ -123,19 +123,20 @@ class Nodes(ABC):
 
     @abstractmethod
     def _format(self) -> None:
-        """Make the directories ready."""
+        """Formats the directories."""
 
     @abstractmethod
     def _command(self, node: Node) -> list[str]:
-        """What starts the node."""
+        """The command that starts the node."""
 
     def __getitem__(self, number: int) -> Node:
         return self.nodes[number]
 
     def start(self, *numbers: int) -> None:
-        """Start nodes that do not run; returns when each serves clients and knows all that run.
+        """Starts nodes that do not run.
 
-        Raises RuntimeError with the end of a log.
+        Returns when each serves clients and has all running nodes in its metadata. Raises RuntimeError with the end of
+        a log.
         """
         for number in numbers:
             node = self.nodes[number]
@@ -145,7 +146,7 @@ class Nodes(ABC):
             self._await(self.nodes[number])
 
     def _await(self, node: Node) -> None:
-        """Wait until it serves and knows all nodes that run: one that is stopped earlier leaves without notice."""
+        """Waits until it serves and has all running nodes; one stopped earlier leaves without unregistering."""
         daemon = node.daemon
         assert daemon is not None
         running = sum(other.daemon is not None for other in self.nodes.values())
@@ -159,33 +160,33 @@ class Nodes(ABC):
             raise RuntimeError(f"node {node.number} of {self.provider}: {error}\n{daemon.tail()}") from error
 
     def kill(self, number: int) -> None:
-        """``kill -9`` a node; returns when it is gone."""
+        """``kill -9`` a node; returns when its process has ended."""
         node = self.nodes[number]
         if node.daemon is not None:
             node.daemon.kill()
             node.daemon = None
 
     def crash(self) -> None:
-        """``kill -9`` one node, as a case does with a broker that is alone."""
+        """``kill -9`` one node, as a case does with a single broker."""
         self.kill(1)
 
     def restart(self) -> None:
-        """Start that node again; returns when it serves."""
+        """Starts that node again; returns when it serves."""
         self.start(1)
 
     def shut_down(self, number: int) -> None:
-        """SIGTERM: the node gives its partitions to others and ends; returns when it is gone."""
+        """SIGTERM: the node hands over its partitions and ends; returns when its process has ended."""
         node = self.nodes[number]
         assert node.daemon is not None, f"node {number} does not run"
         node.daemon.terminate(timeout_s=60)
         node.daemon = None
 
     def pause(self, number: int) -> None:
-        """SIGSTOP a node, as a machine that hangs."""
+        """Sends SIGSTOP, so that the node hangs."""
         self._signal(number, signal.SIGSTOP)
 
     def resume(self, number: int) -> None:
-        """SIGCONT."""
+        """Sends SIGCONT."""
         self._signal(number, signal.SIGCONT)
 
     def _signal(self, number: int, what: signal.Signals) -> None:
@@ -200,7 +201,7 @@ class Nodes(ABC):
         return "\n".join(f"-- node {number}\n" + "\n".join(lines) for number, lines in ends)
 
     def stop(self) -> None:
-        """End all nodes and delete their data."""
+        """Ends all nodes and deletes their data."""
         for number in self.nodes:
             self.kill(number)
         self._remove.release()
@@ -213,7 +214,7 @@ class OdradekNodes(Nodes):
     provider = "odradek serve, three nodes"
 
     def _format(self) -> None:
-        """An empty directory is ready."""
+        """An empty directory needs no formatting."""
 
     def _command(self, node: Node) -> list[str]:
         beside = Path(sys.executable).parent / "odradek"
@@ -222,7 +223,7 @@ class OdradekNodes(Nodes):
 
 
 class KafkaNodes(Nodes):
-    """Apache Kafka out of the jars, each node a JVM with `heap`. Raises UnavailableError without Java or jars."""
+    """Apache Kafka from the jars, each node a JVM with `heap`. Raises UnavailableError without Java or jars."""
 
     name = "kafka"
     provider = "local JVM, three nodes"
@@ -240,7 +241,7 @@ class KafkaNodes(Nodes):
         return [self._java, *self._heap.split(), _QUIET, "-cp", f"{self._libs}/*", *arguments]
 
     def _format(self) -> None:
-        """Format the first node's directory; those of the others differ in the node's and the directory's id."""
+        """Formats the first node's directory; those of the others differ in the node id and the directory id."""
         first, *others = self.nodes.values()
         formatted(self._program("kafka.tools.StorageTool"), CLUSTER_ID, first.config)
         for node in others:
@@ -249,7 +250,7 @@ class KafkaNodes(Nodes):
 
 
 def _rename(file: Path, number: int) -> None:
-    """Have the directory be another node's: 21 letters of its id stay, the last one before the padding does not."""
+    """Changes the directory's node and directory id: 21 letters stay, the last one before the padding changes."""
     lines = []
     for line in file.read_text().splitlines():
         key, _, value = line.partition("=")
@@ -265,7 +266,7 @@ def _rename(file: Path, number: int) -> None:
 def kafka_nodes(
     settings: Mapping[str, str] | None = None, count: int = NODES, *, heap: str = HEAP
 ) -> Iterator[KafkaNodes]:
-    """Three nodes of a real Kafka for `with`; `settings` take the place of `CLUSTER_SETTINGS`."""
+    """Three nodes of a real Kafka for `with`; `settings` replace `CLUSTER_SETTINGS`."""
     nodes = KafkaNodes(settings, count, heap=heap)
     try:
         yield nodes

@@ -21,13 +21,13 @@ from compat_tests.frames import await_leaders, create_topic
 from odradek.wire.api_keys import ApiKey
 
 LIMIT_S = 240
-"""For one case on both sides; longer than any of its waits."""
+"""The limit for one case on both sides; longer than any of its waits."""
 
-Observation = Any  # dicts, lists, strings, numbers, None: what JSON can say
+Observation = Any  # dicts, lists, strings, numbers, None: JSON values
 
 
 class Side:
-    """What a case gets: one broker, topics with names that are the same on both sides, and shared resources."""
+    """The interface of a case: one broker, topics with the same names on both sides, and shared resources."""
 
     def __init__(self, broker: Broker, prefix: str, resources: Resources) -> None:
         self.broker, self.prefix, self.resources = broker, prefix, resources
@@ -42,7 +42,7 @@ class Side:
         return f"{self.prefix}.{what}"
 
     def topic(self, what: str = "topic", partitions: int = 1, **configs: str) -> str:
-        """Create a topic and give its name; in ``configs``, ``_`` stands for ``.``."""
+        """Creates a topic and returns its name; in ``configs``, ``_`` stands for ``.``."""
         name = self.name(what)
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         error = create_topic(self.bootstrap, name, partitions, settings, self.broker.replicas)
@@ -51,7 +51,7 @@ class Side:
         return name
 
     def crash_and_restart(self) -> None:
-        """``kill -9`` the broker and start it again; returns when it serves this case's topics."""
+        """``kill -9`` the broker and starts it again; returns when it serves this case's topics."""
         self.broker.crash()
         self.broker.restart()
         for name, partitions in self._partitions.items():
@@ -60,7 +60,7 @@ class Side:
 
 @dataclass
 class Resources:
-    """What is slow to make and shared by cases: started at first use, stopped with the session."""
+    """Resources that are slow to start and shared by cases: started at first use, stopped with the session."""
 
     make_spark: Callable[[], Any]
     _spark: Any = None
@@ -101,7 +101,7 @@ class CaseBook:
         self.cases: list[Case] = []
 
     def case(self, row: str, *, name: str | None = None) -> Callable[[Any], Any]:
-        """Register ``run(side) -> observation`` under a row of the catalogue; ``name`` when a row has several."""
+        """Registers ``run(side) -> observation`` under a row of the catalogue; ``name`` if a row has several."""
         assert row in CASES, row
 
         def register(run: Callable[[Side], Observation]) -> Callable[[Side], Observation]:
@@ -111,7 +111,7 @@ class CaseBook:
         return register
 
     def add(self, row: str, run: Callable[[Side], Observation], *, name: str | None = None) -> None:
-        """What the decorator does, for scenarios that several clients share."""
+        """Registers without the decorator, for scenarios that several clients share."""
         case = Case(self.client, row, name or row, run, self._needs)
         assert case.name not in {other.name for other in self.cases}, f"{case.name} is there twice"
         self.cases.append(case)
@@ -137,13 +137,13 @@ class Comparison:
     def __init__(self, kafka: Broker | None, odradek: Broker, resources: Resources, prefix: str = "") -> None:
         self.kafka, self.odradek, self.resources = kafka, odradek, resources
         self.prefix = prefix
-        """What names begin with: of comparisons that share a broker each has its own."""
+        """The prefix of names; comparisons that share a broker have different ones."""
         self.outcomes: list[Outcome] = []
         self.driven: set[tuple[ApiKey, int]] = set()
         """Versions of APIs whose answers were compared and found equal."""
 
     def check(self, case: Case) -> None:
-        """Run the case on both sides; fails with the differences that have no explanation."""
+        """Runs the case on both sides; fails with the differences that have no explanation."""
         if case.needs and is_missing(case.needs):
             self.outcomes.append(Outcome(case, "not run", f"no {case.needs}"))
             pytest.skip(f"not run: no {case.needs}, and the environment says that this is known")
@@ -153,7 +153,7 @@ class Comparison:
             self._observe(self.odradek, case, outcome)
             outcome.status, outcome.detail = "not compared", "no real Kafka without Java: ran on Odradek only"
             return
-        # Most of a case is waiting, so the sides run at the same time. They share nothing but the Spark session.
+        # Most of a case is waiting, so the sides run in parallel. They share nothing but the Spark session.
         with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
             sides = [pool.submit(self._observe, broker, case, outcome) for broker in (self.kafka, self.odradek)]
         expected, seen = (side.result() for side in sides)
@@ -206,7 +206,7 @@ _MISSING = object()
 
 
 def plain(value: Any) -> Observation:
-    """The observation as JSON can say it: bytes as text, tuples as lists, keys as strings."""
+    """The observation as JSON values: bytes as text, tuples as lists, keys as strings."""
     if isinstance(value, dict):
         return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -220,7 +220,7 @@ def plain(value: Any) -> Observation:
 
 
 def differences(expected: Any, seen: Any, path: str = "") -> Iterable[tuple[str, tuple[Any, Any]]]:
-    """Where two observations differ, as dotted paths."""
+    """The differences of two observations, by dotted paths."""
     if isinstance(expected, dict) and isinstance(seen, dict):
         for key in [*expected, *(k for k in seen if k not in expected)]:
             here = f"{path}.{key}" if path else key
@@ -233,13 +233,13 @@ def differences(expected: Any, seen: Any, path: str = "") -> Iterable[tuple[str,
 
 
 def is_missing(what: str) -> bool:
-    """Whether ``ODRADEK_NO_JAVA=1`` or ``ODRADEK_NO_KCAT=1`` says that it is not here and that this is known.
+    """True if ``ODRADEK_NO_JAVA=1`` or ``ODRADEK_NO_KCAT=1`` states that it is not installed.
 
-    Without that, what is missing fails the tests that need it.
+    Without these variables, a missing program fails the tests that need it.
     """
     return os.environ.get(f"ODRADEK_NO_{what.upper()}") == "1"
 
 
 def is_applicable(client: str, row: str) -> bool:
-    """Whether the pair belongs into the suite."""
+    """True if the pair belongs to the suite."""
     return (client, row) not in NOT_APPLICABLE

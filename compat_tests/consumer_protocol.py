@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol (KIP-848), as librdkafka's members live in them."""
+"""Groups of the consumer protocol (KIP-848) with librdkafka's members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW = "consumer-protocol"
 
 
 def crash_resume(client: ModuleType, side: Side) -> Any:
-    """What is committed, and the group itself, outlive kill -9 of the broker."""
+    """Committed offsets and the group itself survive kill -9 of the broker."""
     topic, group = side.topic(partitions=2), side.name("group")
     client.produce(side.bootstrap, topic, [Record(b"%02d" % n, partition=n % 2) for n in range(20)])
     first = librdkafka_848.consume_group(side.bootstrap, group, topic, 20)
@@ -36,7 +36,7 @@ def crash_resume(client: ModuleType, side: Side) -> Any:
 
 
 def regular_expression(client: ModuleType, side: Side) -> Any:
-    """The broker matches; a topic that comes later is found by the broker."""
+    """The broker matches the expression, also with topics that are created later."""
     group, pattern = side.name("group"), "^" + re.escape(side.name("re-")) + "[0-9]$"
     for what in ("re-1", "re-2", "re-x", "other"):
         client.produce(side.bootstrap, side.topic(what), [Record(f"in {what}".encode())])
@@ -51,7 +51,7 @@ def regular_expression(client: ModuleType, side: Side) -> Any:
 
 
 def change_of_protocol(client: ModuleType, side: Side) -> Any:
-    """A live classic group gets new members, then has only those; and back again. Every record is read on the way."""
+    """A classic group gets members of the new protocol, then has only these, and changes back. All records are read."""
     topic, group = side.topic(partitions=4), side.name("group")
     seen: list[Any] = []
     old = Members(OLD, side.bootstrap, group, topic, session_ms=6000)
@@ -87,7 +87,7 @@ def change_of_protocol(client: ModuleType, side: Side) -> Any:
 
 
 def _share(*groups: Members) -> list[int]:
-    """How many partitions the live members of both kinds hold, if every partition is held once; else nothing."""
+    """The numbers of partitions of live members of both kinds, if every partition is assigned once; else nothing."""
     held = [
         part for members in groups for m, parts in members.assigned.items() if m not in members.closed for part in parts
     ]
@@ -96,7 +96,7 @@ def _share(*groups: Members) -> list[int]:
 
 
 def kind_of(side: Side, group: str) -> list[str]:
-    """What kind of group ListGroups says that it is."""
+    """The type of the group in ListGroups."""
     found: list[str] = []
     for broker in side.bootstrap.split(","):  # each lists the groups that it coordinates
         with Wire(broker) as wire:
@@ -106,7 +106,7 @@ def kind_of(side: Side, group: str) -> list[str]:
 
 
 def described(side: Side, group: str) -> dict[str, Any]:
-    """State, and how many partitions each member holds and is to hold."""
+    """State, and the numbers of current and target partitions of each member."""
     for broker in side.bootstrap.split(","):
         with Wire(broker) as wire:
             request = ConsumerGroupDescribeRequest(group_ids=(group,))
@@ -122,7 +122,7 @@ def _count(assignment: Any) -> int:
 
 
 def await_members(side: Side, group: str, held: list[int], timeout_s: float = 60.0) -> dict[str, Any]:
-    """Return once the group is stable with these numbers of partitions per member."""
+    """Returns once the group is stable with these numbers of partitions per member."""
     wanted = sorted((count, count) for count in held)
     last: dict[str, Any] = {}
 
@@ -135,7 +135,7 @@ def await_members(side: Side, group: str, held: list[int], timeout_s: float = 60
 
 
 def add_consumer_protocol(book: CaseBook, client: ModuleType) -> None:
-    """Under one row, for clients that speak the protocol; `client` produces."""
+    """Adds the cases in one row, for clients with the protocol; `client` produces."""
     scenarios = {"crash-resume": crash_resume, "regex": regular_expression, "change-of-protocol": change_of_protocol}
     book.add(ROW, partial(take_over, client, NEW), name=ROW)
     for name, scenario in scenarios.items():

@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol (KIP-848) with Kafka's own consumer, and what its tools show of them."""
+"""Groups of the consumer protocol (KIP-848) with Kafka's own consumer, and the tools' output about them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ HIDDEN = {"CONSUMER-ID", "HOST", "CLIENT-ID", "COORDINATOR", "(ID)", "CURRENT-AS
 
 
 class Readers:
-    """Console consumers of one group, and what they printed."""
+    """Console consumers of one group, and their output."""
 
     def __init__(self, side: Side, group: str, stack: ExitStack) -> None:
         self._side, self._group, self._stack = side, group, stack
         self.lines: list[str] = []
 
     def start(self, *what: str, protocol: str = "consumer") -> subprocess.Popen[str]:
-        """One more member, of either protocol."""
+        """Starts one more member, of either protocol."""
         by = ("--group", self._group, "--from-beginning", "--command-property", f"group.protocol={protocol}")
         running = running_tool("kafka-console-consumer", self._side.bootstrap, *what, *by)
         process = self._stack.enter_context(running)
@@ -38,7 +38,7 @@ class Readers:
 
 
 def take_over(side: Side) -> Any:
-    """Three consumers on two partitions; two are killed, the third takes everything. The tools watch."""
+    """Three consumers on two partitions; two are killed, the third gets everything. Tools describe the group."""
     topic, group = side.topic(partitions=2), side.name("group")
     with ExitStack() as stack:
         readers = Readers(side, group, stack)
@@ -69,7 +69,7 @@ def take_over(side: Side) -> Any:
 
 
 def change_of_protocol(side: Side) -> Any:
-    """A live classic group of console consumers gets a new one, loses the old one, and changes back."""
+    """A classic group of console consumers gets a new member, loses the old one, and changes back."""
     topic, group = side.topic(partitions=2), side.name("group")
     with ExitStack() as stack:
         readers = Readers(side, group, stack)
@@ -112,7 +112,7 @@ def _lines(side: Side, *arguments: str) -> list[str]:
 
 
 def _table(side: Side, group: str, *view: str) -> list[list[str]]:
-    """A description without the columns that are made up anew each time, its rows in order."""
+    """A description without the columns that differ between runs, with sorted rows."""
     described = _lines(side, "--describe", "--group", group, *view)
     rows = [line.split() for line in described if not line.startswith(("Consumer group", "Warning"))]
     keep = [i for i, name in enumerate(rows[0]) if name not in HIDDEN]
@@ -120,7 +120,7 @@ def _table(side: Side, group: str, *view: str) -> list[list[str]]:
 
 
 def add_consumer_protocol_tools(book: CaseBook) -> None:
-    """Under the row of the consumer protocol."""
+    """Adds the cases in the row of the consumer protocol."""
     book.add(ROW, take_over, name=ROW)
     book.add(ROW, change_of_protocol, name=f"{ROW}-change")
     book.add(ROW, by_include, name=f"{ROW}-include")

@@ -1,6 +1,6 @@
-"""Known differences between what a client sees of Odradek and of Apache Kafka, each with its reason.
+"""Known differences between Odradek and Apache Kafka as clients observe them, each with its reason.
 
-A difference that is listed here and no longer happens fails the suite, as one that happens and is not listed does.
+A listed difference that no longer happens fails the suite, as does an unlisted one that happens.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One accepted difference: ``path`` is the place in the observation, e.g. ``topic.*.source``.
+    """One accepted difference: ``path`` is the path in the observation, e.g. ``topic.*.source``.
 
-    ``client`` and ``path`` may have a ``*``; a ``[`` in a path is written ``[[]``, as in shell patterns.
+    ``client`` and ``path`` may contain a ``*``; a ``[`` in a path is written ``[[]``, as in shell patterns.
     """
 
     client: str
@@ -22,11 +22,11 @@ class Difference:
     reason: str
 
     def covers(self, client: str, case: str, path: str) -> bool:
-        """Whether this entry explains a difference at that place."""
+        """True if this entry explains a difference at that path."""
         return self.is_about(client, case) and fnmatchcase(path, self.path)
 
     def is_about(self, client: str, case: str) -> bool:
-        """Whether this entry explains anything in that case."""
+        """True if this entry explains anything in that case."""
         return fnmatchcase(client, self.client) and case == self.case
 
 

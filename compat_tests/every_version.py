@@ -1,4 +1,4 @@
-"""A request for every version of every API that Odradek advertises, and what of its answer must be the same."""
+"""A request for every version of every API that Odradek advertises, and the parts of its answer that must be equal."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ OURS = frozenset({"flush.messages", "log.flush.interval.messages"})
 
 
 class Wire:
-    """One connection that speaks whole messages of a chosen version."""
+    """One connection for whole messages of a chosen version."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -101,7 +101,7 @@ class Wire:
         self.socket.close()
 
     def call(self, key: ApiKey, version: int, request: Message) -> Any:
-        """Send and receive. Raises ConnectionResetError when the broker closed instead."""
+        """Sends and receives. Raises ConnectionResetError if the broker closes the connection instead."""
         self._correlation += 1
         self.socket.sendall(encode_request(request, version, self._correlation, "every-version"))
         (size,) = struct.unpack(">i", self.exactly(4))
@@ -110,7 +110,7 @@ class Wire:
         return response
 
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> str:
-        """Create a topic; the error's name. Returns when its leaders answer."""
+        """Creates a topic; returns the error's name, once its leaders answer."""
         return create_topic(self.bootstrap, name, partitions, configs)
 
     def exactly(self, size: int) -> bytes:
@@ -124,7 +124,7 @@ class Wire:
 
 
 class Stage:
-    """What the requests of one version refer to: topics and groups of their own."""
+    """Topics and groups for the requests of one version."""
 
     def __init__(self, wire: Wire, name: str, node_id: str) -> None:
         self.wire, self.name, self.node_id = wire, name, node_id
@@ -132,11 +132,11 @@ class Stage:
         self.ids: dict[str, UUID] = {}
 
     def id_of(self, topic: str) -> UUID:
-        """The id of a topic that `topic` made; one that no topic has for any other."""
+        """The id of a topic that `topic` created, otherwise an id that no topic has."""
         return self.ids.get(topic, NO_TOPIC)
 
     def topic(self, suffix: str = "", partitions: int = 2, configs: Mapping[str, str] = {}) -> str:
-        """Create a topic; returns when its leaders answer."""
+        """Creates a topic; returns its name once its leaders answer."""
         name = f"{self.name}{suffix}"
         error = self.wire.create_topic(name, partitions, dict(configs))
         assert error == "NONE", f"CreateTopics {name}: {error}"
@@ -157,7 +157,7 @@ class Stage:
         return self.wire.call(ApiKey.PRODUCE, version, ProduceRequest(acks=acks, timeout_ms=9000, topic_data=data))
 
     def coordinator(self) -> None:
-        """Wait until the group's coordinator is there."""
+        """Waits until the group's coordinator is available."""
         wait_for(self._is_coordinated, f"the coordinator of {self.group}")
 
     def _is_coordinated(self) -> bool:
@@ -168,7 +168,7 @@ class Stage:
         return not listed.error_code
 
     def transaction_coordinator(self, version: int) -> Any:
-        """Look for the coordinator of a transactional id until there is one."""
+        """Waits until the coordinator of a transactional id is available."""
         batched = version >= 4
         request = FindCoordinatorRequest(
             key="" if batched else self.name, coordinator_keys=(self.name,) if batched else (), key_type=1
@@ -201,7 +201,7 @@ class Stage:
         return self.wire.call(ApiKey.JOIN_GROUP, version, request)
 
     def joined(self, version: int = 3) -> Any:
-        """Enter the group, in two steps where the version wants them."""
+        """Joins the group, in two steps where the version requires it."""
         first = self.join(version)
         return first if first.error_code == 0 else self.join(version, first.member_id)
 
@@ -449,7 +449,7 @@ def _create_topics(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def _too_large(name: str) -> Iterator[tuple[CreatableTopic, ...]]:
-    """More than one request may create, by partitions, by records, and by what is valid of it only."""
+    """More than one request may create, by partitions and by records, also with invalid and duplicate topics."""
     config = (CreatableTopicConfig(name="retention.ms", value="5"),)
     yield (CreatableTopic(name=f"{name}-a", num_partitions=10_001, replication_factor=1),)
     yield tuple(CreatableTopic(name=f"{name}-{n}", num_partitions=6000, replication_factor=1) for n in range(2))
@@ -538,7 +538,7 @@ def _describe_topic_partitions(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def _by_group(items: Any) -> list[Any]:
-    """Kafka answers group by group as their coordinator partitions do, in no order that is promised."""
+    """Kafka answers group by group in the order of coordinator partitions, which is not specified."""
     return sorted(items, key=lambda item: item.group_id)
 
 
@@ -547,7 +547,7 @@ def _in_order(items: Any) -> list[Any]:
 
 
 def advertised() -> list[tuple[ApiKey, int]]:
-    """Every version of Kafka's that is advertised and served; Produce 0 to 2 are the former only (KAFKA-18659)."""
+    """Every version of Kafka's APIs that is advertised and served; Produce 0 to 2 are only advertised (KAFKA-18659)."""
     return [
         (key, version)
         for key, (first, last) in ADVERTISED.items()
@@ -557,7 +557,7 @@ def advertised() -> list[tuple[ApiKey, int]]:
 
 
 def comparable(value: Any, name: str = "") -> Any:
-    """A response as plain data, with what differs by nature reduced to whether it is there."""
+    """A response as plain data; fields that differ by nature are reduced to whether they are set."""
     if name in DIFFERS_BY_NATURE:
         return "set" if value not in (None, "", -1, (), UUID(int=0)) else "not set"
     if isinstance(value, Struct):

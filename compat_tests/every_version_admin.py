@@ -62,25 +62,25 @@ DIRECTORY = UUID(int=5)
 SETTLING = "quota-barrier"
 
 
-def told(answer: Any) -> Any:
-    """The answer as plain data; of a message only whether there is one, since its wording is each broker's own."""
+def as_data(answer: Any) -> Any:
+    """The answer as plain data; a message is reduced to whether there is one, since its wording differs."""
     return _without_words(comparable(answer))
 
 
 def settle(stage: Stage) -> None:
-    """Wait until the broker shows what it was told before: Kafka publishes metadata in order, but after it answers."""
+    """Waits until the broker has published earlier changes: Kafka publishes metadata in order, after answering."""
     value = time.monotonic()
     entity = (EntityData(entity_type="user", entity_name=SETTLING),)
     change = AlterClientQuotasRequestEntryData(entity=entity, ops=(OpData(key="request_percentage", value=value),))
-    told_of = stage.wire.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest(entries=(change,)))
-    assert told_of.entries[0].error_code == 0, told_of
+    answer = stage.wire.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest(entries=(change,)))
+    assert answer.entries[0].error_code == 0, answer
     mine = (ComponentData(entity_type="user", match_type=0, match=SETTLING),)
     for _ in range(1000):
         seen = stage.wire.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, DescribeClientQuotasRequest(components=mine)).entries
         if seen and seen[0].values[0].value == value:
             return
         time.sleep(0.005)
-    raise AssertionError("what was told is not shown")
+    raise AssertionError("an earlier change is not visible")
 
 
 def _without_words(value: Any) -> Any:
@@ -101,7 +101,7 @@ def _describe_log_dirs(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def _log_dir(result: Any, topic: str) -> Any:
-    """One directory: of sizes, which are each store's own, whether they are there."""
+    """One directory; sizes, which differ between stores, are reduced to whether they are set."""
     mine = [each for each in result.topics if each.name == topic]
     partitions = sorted((part for each in mine for part in each.partitions), key=lambda part: part.partition_index)
     return {
@@ -138,8 +138,8 @@ def _alter_replica_log_dirs(stage: Stage, version: int) -> Iterator[Any]:
 @script(ApiKey.LIST_CONFIG_RESOURCES)
 def _list_config_resources(stage: Stage, version: int) -> Iterator[Any]:
     topic = stage.topic()
-    yield told(_set(stage, GROUP, stage.group, "consumer.session.timeout.ms", "46000"))
-    yield told(_set(stage, CLIENT_METRICS, stage.name, "interval.ms", "60000"))
+    yield as_data(_set(stage, GROUP, stage.group, "consumer.session.timeout.ms", "46000"))
+    yield as_data(_set(stage, CLIENT_METRICS, stage.name, "interval.ms", "60000"))
     settle(stage)
     kinds: list[tuple[int, ...]] = [(), *([(16,), (32,), (2,), (4,), (8,), (2, 16, 16), (0,), (99,)] * version)]
     for asked in kinds:
@@ -158,7 +158,7 @@ def _set(stage: Stage, kind: int, name: str, config: str, value: str | None, ope
 
 
 def config_resources_other_than_topics(stage: Stage) -> Iterator[Any]:
-    """What may be set for groups and client metrics, and how it is described."""
+    """The configs of groups and client metrics that can be set, and their description."""
     for kind, changes in (
         (
             CLIENT_METRICS,
@@ -208,11 +208,11 @@ def config_resources_other_than_topics(stage: Stage) -> Iterator[Any]:
         ),
     ):
         for name, operation, value in changes:
-            yield name, operation, value, told(_set(stage, kind, stage.name, name, value, operation))
+            yield name, operation, value, as_data(_set(stage, kind, stage.name, name, value, operation))
             settle(stage)
             yield _described(stage, kind, stage.name)
         for name, value in (("interval.ms", "60000"), ("no.such", "1")):
-            yield told(_set(stage, kind, "", name, value))
+            yield as_data(_set(stage, kind, "", name, value))
         yield _described(stage, kind, "")
         yield _described(stage, kind, "not-there")
 
@@ -236,12 +236,12 @@ def _elect_leaders(stage: Stage, version: int) -> Iterator[Any]:
     for election in (PREFERRED, UNCLEAN, 7) if version >= 1 else (PREFERRED,):
         for partitions in (asked, ()):
             request = ElectLeadersRequest(election_type=election, topic_partitions=partitions, timeout_ms=9000)
-            yield told(stage.wire.call(ApiKey.ELECT_LEADERS, version, request))
+            yield as_data(stage.wire.call(ApiKey.ELECT_LEADERS, version, request))
     for election in (PREFERRED, 7) if version >= 1 else (PREFERRED,):
         request = ElectLeadersRequest(election_type=election, topic_partitions=None)
         everything = stage.wire.call(ApiKey.ELECT_LEADERS, version, request)
         mine = [each for each in everything.replica_election_results if each.topic == topic]
-        yield everything.error_code, [told(each.partition_result) for each in mine]
+        yield everything.error_code, [as_data(each.partition_result) for each in mine]
 
 
 @script(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
@@ -257,8 +257,8 @@ def _alter_partition_reassignments(stage: Stage, version: int) -> Iterator[Any]:
         )
         for change in (True, False) if version >= 1 else (True,):
             request = AlterPartitionReassignmentsRequest(topics=topics, allow_replication_factor_change=change)
-            yield told(stage.wire.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, request))
-    yield told(stage.wire.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, AlterPartitionReassignmentsRequest()))
+            yield as_data(stage.wire.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, request))
+    yield as_data(stage.wire.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, AlterPartitionReassignmentsRequest()))
 
 
 @script(ApiKey.LIST_PARTITION_REASSIGNMENTS)
@@ -270,7 +270,7 @@ def _list_partition_reassignments(stage: Stage, version: int) -> Iterator[Any]:
     )
     for asked in (named, None, ()):
         request = ListPartitionReassignmentsRequest(topics=asked)
-        yield told(stage.wire.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, version, request))
+        yield as_data(stage.wire.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, version, request))
 
 
 @script(ApiKey.DESCRIBE_QUORUM)
@@ -284,7 +284,7 @@ def _describe_quorum(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def _quorum(answer: Any) -> Any:
-    """What does not grow with time, and how what grows hangs together."""
+    """The values that do not grow with time, and consistency of those that do."""
     return {
         "error": answer.error_code,
         "message": bool(answer.error_message),
@@ -320,7 +320,7 @@ def _update_features(stage: Stage, version: int) -> Iterator[Any]:
     for update in feature_updates(version):
         for dry in (True, False) if version >= 1 else (False,):
             request = UpdateFeaturesRequest(feature_updates=update, validate_only=dry)
-            yield told(stage.wire.call(ApiKey.UPDATE_FEATURES, version, request))
+            yield as_data(stage.wire.call(ApiKey.UPDATE_FEATURES, version, request))
     yield _level(stage, "metadata.version")
     for name, (lowest, highest) in sorted(SUPPORTED_FEATURES.items()):
         if version >= 1:
@@ -332,7 +332,7 @@ def _update_features(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def levels_there_and_back(stage: Stage) -> Iterator[Any]:
-    """Every feature that can be switched off goes down, in both ways, and up again to where it was."""
+    """Every feature that can be disabled is downgraded in both ways, and upgraded again."""
     for name in sorted(name for name, (lowest, _) in SUPPORTED_FEATURES.items() if lowest == 0):
         ((_, highest),) = _level(stage, name)
         for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
@@ -348,11 +348,11 @@ def levels_there_and_back(stage: Stage) -> Iterator[Any]:
 def _update(stage: Stage, version: int, name: str, level: int, kind: int, *, dry: bool = False) -> Any:
     update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
     request = UpdateFeaturesRequest(feature_updates=(update,), validate_only=dry)
-    return told(stage.wire.call(ApiKey.UPDATE_FEATURES, version, request))
+    return as_data(stage.wire.call(ApiKey.UPDATE_FEATURES, version, request))
 
 
 def feature_updates(version: int) -> list[tuple[FeatureUpdateKey, ...]]:
-    """Updates that change nothing: refused ones, and such to the level in force."""
+    """Updates that change nothing: refused ones, and ones to the level in force."""
     name = "metadata.version"
     updates: list[tuple[FeatureUpdateKey, ...]] = [
         (FeatureUpdateKey(feature=name, max_version_level=level),) for level in (NEWEST_METADATA, 31, 6, 0, -1)
@@ -400,7 +400,7 @@ def _level(stage: Stage, name: str) -> Any:
 @script(ApiKey.UNREGISTER_BROKER)
 def _unregister_broker(stage: Stage, version: int) -> Iterator[Any]:
     for broker_id in (7, -1):
-        yield told(stage.wire.call(ApiKey.UNREGISTER_BROKER, version, UnregisterBrokerRequest(broker_id=broker_id)))
+        yield as_data(stage.wire.call(ApiKey.UNREGISTER_BROKER, version, UnregisterBrokerRequest(broker_id=broker_id)))
 
 
 @script(ApiKey.ADD_RAFT_VOTER)
@@ -419,7 +419,7 @@ def _add_raft_voter(stage: Stage, version: int) -> Iterator[Any]:
         request = AddRaftVoterRequest(
             cluster_id=cluster, voter_id=voter, voter_directory_id=directory, timeout_ms=5000, listeners=listeners
         )
-        yield told(stage.wire.call(ApiKey.ADD_RAFT_VOTER, version, request))
+        yield as_data(stage.wire.call(ApiKey.ADD_RAFT_VOTER, version, request))
 
 
 @script(ApiKey.REMOVE_RAFT_VOTER)
@@ -432,4 +432,4 @@ def _remove_raft_voter(stage: Stage, version: int) -> Iterator[Any]:
         (None, -1, DIRECTORY),
     ):
         request = RemoveRaftVoterRequest(cluster_id=cluster, voter_id=voter, voter_directory_id=directory)
-        yield told(stage.wire.call(ApiKey.REMOVE_RAFT_VOTER, version, request))
+        yield as_data(stage.wire.call(ApiKey.REMOVE_RAFT_VOTER, version, request))

@@ -1,6 +1,6 @@
 """The part of `every_version` about the consumer protocol (KIP-848): a group's life, request by request.
 
-What a member is assigned is compared by number: which partitions it gets is the assignor's affair, and in Kafka that of
+Assignments are compared by the number of partitions: which ones a member gets depends on the assignor, and in Kafka on
 the members' random ids.
 """
 
@@ -51,7 +51,7 @@ JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
 
 
 class Group:
-    """One consumer group of a stage, whose members are named by the script."""
+    """One consumer group of a stage, whose member ids are set by the script."""
 
     def __init__(self, stage: Stage, version: int, partitions: int = 4) -> None:
         self.stage, self.version = stage, version
@@ -66,7 +66,7 @@ class Group:
         return self.stage.wire
 
     def _assign_at_once(self) -> None:
-        """So that nothing depends on how long the requests take."""
+        """Otherwise the answers would depend on the duration of the requests."""
         name = "consumer.assignment.interval.ms"
         config = AlterableConfig(name=name, config_operation=0, value="0")
         resource = AlterConfigsResource(resource_type=GROUP, resource_name=self.stage.group, configs=(config,))
@@ -103,7 +103,7 @@ class Group:
         }
 
     def held(self, member: str) -> tuple[int, ...]:
-        """What the member was last assigned."""
+        """The last assignment of the member."""
         return tuple(index for topic in self.has.get(member, ()) for index in topic.partitions)
 
     def join(self, member: str, **more: Any) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Group:
         ]
 
     def described(self) -> dict[str, Any]:
-        """The group as ConsumerGroupDescribe tells it, members by id, assignments by number."""
+        """The group in ConsumerGroupDescribe, with members by id and assignments by number."""
         (group,) = self.describe((self.stage.group,))
         return {
             "error": ErrorCode(group.error_code).name,
@@ -259,7 +259,7 @@ def _static_member(group: Group) -> Iterator[Any]:
 
 
 class ClassicMember:
-    """A member of a group that speaks the classic protocol, and remembers its id and generation."""
+    """A member of a group that uses the classic protocol, with its member id and generation."""
 
     def __init__(self, group: Group) -> None:
         self._group, self._wire = group, group.wire
@@ -314,7 +314,7 @@ class ClassicMember:
 
 
 def _migration(group: Group) -> Iterator[Any]:
-    """A live classic group becomes a consumer group with the first new member, and is a classic one when it goes."""
+    """A classic group becomes a consumer group with the first new member, and a classic one when that leaves."""
     classic = ClassicMember(group)
     yield [classic.join(), classic.join(), classic.sync(range(4)), classic.heartbeat()]
     yield [group.listed(), group.described()["error"], group.commit(classic.member_id, classic.generation, 0)]
@@ -338,7 +338,7 @@ def _migration(group: Group) -> Iterator[Any]:
 def _of_both(group: Group, classic: ClassicMember) -> dict[str, Any]:
     described = group.described()
     names = {classic.member_id: "classic"}
-    return {**described, "members": {names.get(each, each): told for each, told in described["members"].items()}}
+    return {**described, "members": {names.get(each, each): member for each, member in described["members"].items()}}
 
 
 @script(ApiKey.CONSUMER_GROUP_DESCRIBE)
@@ -361,7 +361,7 @@ def _consumer_group_describe(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def _regex(group: Group) -> Iterator[Any]:
-    """Resolved a moment after the first heartbeat that names it."""
+    """An expression is resolved shortly after the first heartbeat that has it."""
     pattern = f"{group.stage.name}-r.*|nothing"
     for bad in ("[", "a**", "(?=a)", r"\1", "a{1001}"):
         yield group.join("a", subscribed_topic_names=None, subscribed_topic_regex=bad)

@@ -32,7 +32,7 @@ def _fetch(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def _fetch_in_a_session(stage: Stage, version: int, topic: str) -> Iterator[Any]:
-    """Begun with one partition that is there and one that is not, used, used wrongly, and closed."""
+    """A session that is created with an existing and a missing partition, used, used incorrectly, and closed."""
 
     def fetch(session_id: int, epoch: int, *wanted: tuple[str, int]) -> Any:
         part = FetchPartition(partition=0, partition_max_bytes=1 << 20)

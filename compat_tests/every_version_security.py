@@ -1,4 +1,4 @@
-"""The part of `every_version` that is about who clients are: quotas, SCRAM users, ACLs, tokens, SASL."""
+"""The part of `every_version` about client identities: quotas, SCRAM users, ACLs, tokens, SASL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from compat_tests.every_version import Stage, script
-from compat_tests.every_version_admin import settle, told
+from compat_tests.every_version_admin import as_data, settle
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -38,7 +38,7 @@ Ops = tuple[tuple[str, float | None], ...]
 
 
 def alter_quotas(stage: Stage, version: int, *changes: tuple[Entity, Ops], dry: bool = False) -> Any:
-    """AlterClientQuotas; a value of None removes. What it answers, by entity."""
+    """AlterClientQuotas, where a value of None removes; returns the answer by entity."""
     entries = tuple(
         AlterClientQuotasRequestEntryData(
             entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
@@ -56,7 +56,7 @@ def _entity(parts: Any) -> Any:
 
 
 def quotas(stage: Stage, version: int, *components: tuple[str, int, str | None], strict: bool = False) -> Any:
-    """DescribeClientQuotas; of other tests' entities nothing."""
+    """DescribeClientQuotas, without other tests' entities."""
     settle(stage)
     parts = tuple(ComponentData(entity_type=kind, match_type=how, match=text) for kind, how, text in components)
     request = DescribeClientQuotasRequest(components=parts, strict=strict)
@@ -158,7 +158,7 @@ def _upsert(name: str, mechanism: int = SHA_256, iterations: int = 4096, **field
 def alter_users(
     stage: Stage, upsertions: tuple[ScramCredentialUpsertion, ...], deletions: tuple[tuple[str, int], ...] = ()
 ) -> Any:
-    """AlterUserScramCredentials; what it answers, by user."""
+    """AlterUserScramCredentials; returns the answer by user."""
     gone = tuple(ScramCredentialDeletion(name=name, mechanism=mechanism) for name, mechanism in deletions)
     request = AlterUserScramCredentialsRequest(upsertions=upsertions, deletions=gone)
     answer = stage.wire.call(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request)
@@ -166,7 +166,7 @@ def alter_users(
 
 
 def users(stage: Stage, *names: str) -> Any:
-    """DescribeUserScramCredentials; of other tests' users nothing."""
+    """DescribeUserScramCredentials, without other tests' users."""
     settle(stage)
     asked = tuple(UserName(name=name) for name in names)
     request = DescribeUserScramCredentialsRequest(users=asked or None)
@@ -242,7 +242,7 @@ def _describe_acls(stage: Stage, version: int) -> Iterator[Any]:
             operation=operation,
             permission_type=permission,
         )
-        yield told(stage.wire.call(ApiKey.DESCRIBE_ACLS, version, request))
+        yield as_data(stage.wire.call(ApiKey.DESCRIBE_ACLS, version, request))
 
 
 @script(ApiKey.CREATE_ACLS)
@@ -256,7 +256,7 @@ def _create_acls(stage: Stage, version: int) -> Iterator[Any]:
         permission_type=3,
     )
     for creations in ((one,), (one, one), ()):
-        yield told(stage.wire.call(ApiKey.CREATE_ACLS, version, CreateAclsRequest(creations=creations)))
+        yield as_data(stage.wire.call(ApiKey.CREATE_ACLS, version, CreateAclsRequest(creations=creations)))
 
 
 @script(ApiKey.DELETE_ACLS)
@@ -270,7 +270,7 @@ def _delete_acls(stage: Stage, version: int) -> Iterator[Any]:
         permission_type=3,
     )
     for filters in ((one,), (one, one), ()):
-        yield told(stage.wire.call(ApiKey.DELETE_ACLS, version, DeleteAclsRequest(filters=filters)))
+        yield as_data(stage.wire.call(ApiKey.DELETE_ACLS, version, DeleteAclsRequest(filters=filters)))
 
 
 @script(ApiKey.CREATE_DELEGATION_TOKEN)
@@ -279,19 +279,19 @@ def _create_delegation_token(stage: Stage, version: int) -> Iterator[Any]:
     owner = {"owner_principal_type": "User", "owner_principal_name": "me"} if version >= 3 else {}
     for fields in ({}, owner):
         request = CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=-1, **fields)  # type: ignore[arg-type]
-        yield told(stage.wire.call(ApiKey.CREATE_DELEGATION_TOKEN, version, request))
+        yield as_data(stage.wire.call(ApiKey.CREATE_DELEGATION_TOKEN, version, request))
 
 
 @script(ApiKey.RENEW_DELEGATION_TOKEN)
 def _renew_delegation_token(stage: Stage, version: int) -> Iterator[Any]:
     request = RenewDelegationTokenRequest(hmac=b"hmac", renew_period_ms=1000)
-    yield told(stage.wire.call(ApiKey.RENEW_DELEGATION_TOKEN, version, request))
+    yield as_data(stage.wire.call(ApiKey.RENEW_DELEGATION_TOKEN, version, request))
 
 
 @script(ApiKey.EXPIRE_DELEGATION_TOKEN)
 def _expire_delegation_token(stage: Stage, version: int) -> Iterator[Any]:
     request = ExpireDelegationTokenRequest(hmac=b"hmac", expiry_time_period_ms=-1)
-    yield told(stage.wire.call(ApiKey.EXPIRE_DELEGATION_TOKEN, version, request))
+    yield as_data(stage.wire.call(ApiKey.EXPIRE_DELEGATION_TOKEN, version, request))
 
 
 @script(ApiKey.DESCRIBE_DELEGATION_TOKEN)
@@ -299,17 +299,17 @@ def _describe_delegation_token(stage: Stage, version: int) -> Iterator[Any]:
     owners = (DescribeDelegationTokenOwner(principal_type="User", principal_name="me"),)
     for asked in (owners, None, ()):
         request = DescribeDelegationTokenRequest(owners=asked)
-        yield told(stage.wire.call(ApiKey.DESCRIBE_DELEGATION_TOKEN, version, request))
+        yield as_data(stage.wire.call(ApiKey.DESCRIBE_DELEGATION_TOKEN, version, request))
 
 
 @script(ApiKey.SASL_HANDSHAKE)
 def _sasl_handshake(stage: Stage, version: int) -> Iterator[Any]:
     for mechanism in ("PLAIN", "SCRAM-SHA-256", ""):
         request = SaslHandshakeRequest(mechanism=mechanism)
-        yield told(stage.wire.call(ApiKey.SASL_HANDSHAKE, version, request))
+        yield as_data(stage.wire.call(ApiKey.SASL_HANDSHAKE, version, request))
 
 
 @script(ApiKey.SASL_AUTHENTICATE)
 def _sasl_authenticate(stage: Stage, version: int) -> Iterator[Any]:
     request = SaslAuthenticateRequest(auth_bytes=b"\0me\0secret")
-    yield told(stage.wire.call(ApiKey.SASL_AUTHENTICATE, version, request))
+    yield as_data(stage.wire.call(ApiKey.SASL_AUTHENTICATE, version, request))

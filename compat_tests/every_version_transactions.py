@@ -1,4 +1,4 @@
-"""The transactional part of `every_version`: what producers and their tools send in a transaction's life."""
+"""The transactional part of `every_version`: the requests of producers and tools around transactions."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ PASSING = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_ENOUGH_REPLICAS,
 }
-"""What a client waits out: Kafka writes markers after it has answered."""
+"""Errors after which a client retries: Kafka writes markers after it has answered."""
 
 
 def retrying(ask: Callable[[], Any], error_of: Callable[[Any], int] = lambda answer: answer.error_code) -> Any:
-    """Ask until the answer is one that stays."""
+    """Repeats a request until the answer is a lasting one."""
     answer = ask()
     for _ in range(400):
         if error_of(answer) not in PASSING:
@@ -64,7 +64,7 @@ def _unsettled(described: Any) -> int:
 
 
 class Transactional(NamedTuple):
-    """One producer with a transactional id; `old` and `other` are impostors of it."""
+    """A producer with a transactional id; `old` and `other` have the same id, but a wrong epoch or producer id."""
 
     stage: Stage
     id: str
@@ -73,7 +73,7 @@ class Transactional(NamedTuple):
 
     @staticmethod
     def begin(stage: Stage, suffix: str = "") -> Transactional:
-        """Find the coordinator, and use an id that is new."""
+        """Finds the coordinator, and initializes a new id."""
         name = f"{stage.name}{suffix}-id"
         request = FindCoordinatorRequest(key=name, key_type=TRANSACTION)
         retrying(lambda: stage.wire.call(ApiKey.FIND_COORDINATOR, 2, request))
@@ -94,7 +94,7 @@ class Transactional(NamedTuple):
         return {"transactional_id": self.id, "producer_id": self.producer_id, "producer_epoch": self.epoch}
 
     def add(self, version: int, topic: str, *partitions: int, verify: bool = False) -> Any:
-        """As a producer does, or from version 4 on as a broker does."""
+        """AddPartitionsToTxn as a producer sends it, or from version 4 on as a broker does."""
         if version >= 4:
             return self._add_as_broker(version, topic, partitions, verify)
         request = AddPartitionsToTxnRequest(
@@ -134,11 +134,11 @@ class Transactional(NamedTuple):
         return retrying(lambda: self.stage.wire.call(ApiKey.END_TXN, version, request))
 
     def after(self, ended: Any) -> Transactional:
-        """The producer as an EndTxn 5 tells it to go on."""
+        """The producer with the id and epoch of an EndTxn 5 response."""
         return self._replace(producer_id=ended.producer_id, epoch=ended.producer_epoch)
 
     def mark(self, version: int, topic: str, committed: bool, coordinator_epoch: int = 0, follows: int = 0) -> Any:
-        """A marker as a coordinator, or an administrator, writes it."""
+        """A marker as a coordinator or an administrator writes it."""
         marker = WritableTxnMarker(
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -188,7 +188,7 @@ class Transactional(NamedTuple):
         return retrying(lambda: self.stage.wire.call(ApiKey.TXN_OFFSET_COMMIT, version, request), first)
 
     def described(self) -> Any:
-        """Without its times, when it is in a state that stays."""
+        """The description without times, once the state is a lasting one."""
         request = DescribeTransactionsRequest(transactional_ids=(self.id,))
         answer = retrying(lambda: self.stage.wire.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, request), _unsettled)
         (found,) = answer.transaction_states
@@ -197,7 +197,7 @@ class Transactional(NamedTuple):
         return *what, found.transaction_start_time_ms > 0, topics
 
     def committed(self, topic: str) -> Any:
-        """What the group's offset is, stable or not."""
+        """The group's offset, stable or not."""
         asked = (OffsetFetchRequestTopic(name=topic, partition_indexes=(0,)),)
         return [
             self.stage.wire.call(
@@ -209,7 +209,7 @@ class Transactional(NamedTuple):
         ]
 
     def readable(self, topic: str, partition: int = 0) -> Any:
-        """What a read_committed consumer is given, and where the partition ends for it."""
+        """The data for a read_committed consumer, and the partition's end for it."""
         part = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)
         fetched = self.stage.wire.call(
             ApiKey.FETCH,
@@ -241,8 +241,8 @@ class Transactional(NamedTuple):
 
 
 def init(stage: Stage, version: int, name: str | None, **fields: Any) -> Any:
-    told: dict[str, Any] = {"transaction_timeout_ms": TIMEOUT_MS, **fields}
-    request = InitProducerIdRequest(transactional_id=name, **told)
+    values: dict[str, Any] = {"transaction_timeout_ms": TIMEOUT_MS, **fields}
+    request = InitProducerIdRequest(transactional_id=name, **values)
     return retrying(lambda: stage.wire.call(ApiKey.INIT_PRODUCER_ID, version, request))
 
 
@@ -326,7 +326,7 @@ def _end_txn(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def _end_txn_with_epochs(stage: Stage, version: int) -> Iterator[Any]:
-    """Every end of a transaction raises the epoch; a retry has the one before."""
+    """Every end of a transaction increments the epoch; a retry has the previous one."""
     topic = stage.topic()
     producer = Transactional.begin(stage)
     yield producer.end(version, True)
@@ -357,7 +357,7 @@ def _end_txn_with_epochs(stage: Stage, version: int) -> Iterator[Any]:
 
 @script(ApiKey.WRITE_TXN_MARKERS)
 def _write_txn_markers(stage: Stage, version: int) -> Iterator[Any]:
-    """What an administrator does to a hanging transaction, and what a coordinator of long ago tries."""
+    """A marker of an administrator for a hanging transaction, and markers with an old coordinator epoch."""
     topic = stage.topic()
     begun = Transactional.begin(stage)
     producer = begun._replace(epoch=init(stage, 1, begun.id).producer_epoch)
@@ -439,7 +439,7 @@ def _list_transactions(stage: Stage, version: int) -> Iterator[Any]:
 
 
 def _patterns(name: str) -> tuple[str, ...]:
-    """What matches one id of `_list_transactions`, some, or none; then what is no expression."""
+    """Patterns that match one id of `_list_transactions`, some or none; then invalid expressions."""
     taken = (
         *(".*-busy-id", "busy", f"{name}-(idle|busy)-id", f"{name.upper()}-IDLE-ID", f"(?i){name.upper()}-IDLE-ID"),
         *(".*", "(?s).*", f"{name}.*\n.*", r".* \pL+/\d\s\p{Han}{2}[^\w]-id", f"{name} Größe/.\n日本.-id", r"\p{Lu}+"),
@@ -474,7 +474,7 @@ def _without_time(part: Any) -> Any:
 
 
 def refused_batches(stage: Stage, version: int) -> Iterator[Any]:
-    """Transactional batches that no transaction holds, for Produce; a transaction as it should be comes last."""
+    """Transactional batches outside of transactions, for Produce; a correct transaction comes last."""
     topic = stage.topic()
     producer = Transactional.begin(stage)
     if version >= 12:

@@ -1,6 +1,6 @@
 """A tiny raw Kafka client: fixed, old, non-flexible versions, written by hand with ``struct``.
 
-It shares no code with Odradek's codec, so it can say things to a broker that neither Odradek nor a real client would.
+It shares no code with Odradek's codec, so it can send what neither Odradek nor a real client would.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDI
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, API_VERSIONS, CREATE_TOPICS = 11, 12, 13, 14, 18, 19
 INIT_PRODUCER_ID = 22
 ELSEWHERE = {"NOT_LEADER_OR_FOLLOWER", "NOT_LEADER_FOR_PARTITION"}
-"""What a broker says that another one is to be asked; the names are kafka-python's, old and new."""
+"""Errors of a broker that is not the leader; the names are kafka-python's, old and new."""
 
 
 class Body:
@@ -80,7 +80,7 @@ class Reader:
 
 
 class RawConnection:
-    """One connection, to the first of the brokers that `bootstrap` names; calls are answered in order."""
+    """One connection, to the first broker in `bootstrap`; calls are answered in order."""
 
     def __init__(self, bootstrap: str, *, timeout_s: float = 15.0, client_id: str = "raw") -> None:
         first, *self.others = bootstrap.split(",")
@@ -105,7 +105,7 @@ class RawConnection:
         self._socket.sendall(raw)
 
     def receive(self) -> Reader:
-        """The next response body. Raises ConnectionResetError when the broker closed instead."""
+        """The next response body. Raises ConnectionResetError if the broker closes the connection instead."""
         (size,) = struct.unpack(">i", self._exactly(4))
         return Reader(self._exactly(size)[4:])
 
@@ -114,7 +114,7 @@ class RawConnection:
         return self.receive()
 
     def is_closed_by_peer(self) -> bool:
-        """Wait for what comes next: True when it is the end of the connection, False when it is bytes."""
+        """Waits for the next input: True if it is the end of the connection, False if it is bytes."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionResetError:
@@ -132,7 +132,7 @@ class RawConnection:
 
 @dataclass(frozen=True)
 class Batch:
-    """What goes into one record batch."""
+    """The fields of one record batch."""
 
     values: list[bytes]
     timestamp_ms: int = 1_700_000_000_000
@@ -220,7 +220,7 @@ def batch_headers(records: bytes) -> list[dict[str, int]]:
 def create_topic(
     bootstrap: str, name: str, partitions: int = 1, configs: dict[str, str] | None = None, replicas: int = 1
 ) -> str:
-    """CreateTopics 2; gives the error name. Returns when the topic's leaders answer."""
+    """CreateTopics 2; returns the error name, once the topic's leaders answer."""
     body = Body().put("i", 1).string(name).put("ih", partitions, replicas).put("i", 0)
     body.put("i", len(configs or {}))
     for key, value in (configs or {}).items():
@@ -237,26 +237,26 @@ def create_topic(
 
 
 def await_leaders(bootstrap: str, topic: str, partitions: int) -> None:
-    """Return when the leader of every partition answers. Raises TimeoutError.
+    """Returns when the leader of every partition answers. Raises TimeoutError.
 
-    In Kafka that comes a moment after the metadata that names it. Until then it says NOT_LEADER_OR_FOLLOWER, and what
-    a client then sends again may come after what it sent next.
+    In Kafka that is shortly after the metadata that has the leader. Until then it answers NOT_LEADER_OR_FOLLOWER, and
+    what a client then sends again may arrive after its next request.
     """
     brokers = bootstrap.split(",")
     wait_for(lambda: _all_answer(brokers, topic, partitions), f"answers of the leaders of {topic}")
 
 
 def _all_answer(brokers: list[str], topic: str, partitions: int) -> bool:
-    """Whether each partition's end is told by one of the brokers."""
-    told: set[int] = set()
+    """True if one of the brokers returns each partition's end offset."""
+    answered: set[int] = set()
     for broker in brokers:
         with RawConnection(broker) as connection:
-            told |= _answered(connection, topic, partitions)
-    return len(told) == partitions
+            answered |= _answered(connection, topic, partitions)
+    return len(answered) == partitions
 
 
 def _answered(connection: RawConnection, topic: str, partitions: int) -> set[int]:
-    """The partitions of which ListOffsets 1 tells the end."""
+    """The partitions for which ListOffsets 1 returns the end offset."""
     body = Body().put("ii", -1, 1).string(topic).put("i", partitions)
     for partition in range(partitions):
         body.put("iq", partition, -1)

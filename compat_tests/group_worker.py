@@ -1,4 +1,4 @@
-"""A process that holds members of one consumer group; killed, it takes them all with it.
+"""A process with members of one consumer group, which are all killed with it.
 
 ``python -m compat_tests.group_worker CLIENT BOOTSTRAP GROUP TOPIC SESSION_MS`` reads ``start NAME`` and ``close NAME``
 from standard input and prints one JSON object a line. Client library warnings become ``{"log": ...}`` lines.
@@ -24,7 +24,7 @@ _printing = threading.Lock()
 
 
 def say(what: dict[str, Any]) -> None:
-    """One line, whole, at once."""
+    """Prints one line atomically, and flushes."""
     with _printing:
         sys.stdout.write(json.dumps(what) + "\n")
         sys.stdout.flush()
@@ -49,7 +49,7 @@ def _member(client: Any, name: str, arguments: list[str], stop: threading.Event)
 
 
 def main() -> None:
-    """Serve commands until standard input ends."""
+    """Executes commands until standard input ends."""
     client = importlib.import_module(MODULES[sys.argv[1]])
     logging.basicConfig(level=logging.INFO, handlers=[_Lines()], force=True)
     stops: dict[str, threading.Event] = {}

@@ -1,4 +1,4 @@
-"""Drives group members in worker processes: start, close, kill, and wait for what they report."""
+"""Controls group members in worker processes: start, close, kill, and wait for their reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSION_MS = 3000
 
 
 class Members:
-    """The members of one group, over any number of worker processes, and everything they said."""
+    """The members of one group, in any number of worker processes, and everything they reported."""
 
     def __init__(self, client: str, bootstrap: str, group: str, topic: str, session_ms: int = SESSION_MS) -> None:
         self._arguments = [client, bootstrap, group, topic, str(session_ms)]
@@ -29,7 +29,7 @@ class Members:
         self.assigned: dict[str, list[int]] = {}
         self.records: list[tuple[str, list[Any]]] = []
         self.troubles: list[str] = []
-        self.logs: list[tuple[str, str]] = []  # by worker: client threads don't say for which member they speak
+        self.logs: list[tuple[str, str]] = []  # by worker: client threads don't report for which member they log
         self.closed: set[str] = set()
 
     def __enter__(self) -> Members:
@@ -42,19 +42,19 @@ class Members:
             guard.release()
 
     def start(self, member: str, worker: str = "w") -> None:
-        """Start a member in a worker process, which is started when it is new."""
+        """Starts a member in a worker process, which is started if it is new."""
         if worker not in self._processes:
             self._spawn(worker)
         self._where[member] = worker
         self._tell(worker, f"start {member}")
 
     def close(self, member: str) -> None:
-        """Ask a member to leave properly and wait until it has."""
+        """Closes a member and waits until it has left the group."""
         self._tell(self._where[member], f"close {member}")
         self.wait(lambda: member in self.closed, f"{member} to close")
 
     def close_soon(self, member: str) -> None:
-        """Ask a member to leave, without waiting."""
+        """Closes a member without waiting."""
         self._tell(self._where[member], f"close {member}")
 
     def kill(self, worker: str) -> None:
@@ -74,7 +74,7 @@ class Members:
                 self.assigned.pop(member, None)
 
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-        """Return when the condition holds; it is looked at whenever a member said something."""
+        """Returns when the condition holds; it is checked after each report of a member."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while not condition():
@@ -83,16 +83,16 @@ class Members:
                     raise TimeoutError(f"gave up waiting for {what}: {self._state()}")
 
     def sizes(self) -> list[int]:
-        """How many partitions each live member holds, sorted."""
+        """The number of partitions of each live member, sorted."""
         return sorted(len(held) for member, held in self.assigned.items() if member not in self.closed)
 
     def holds_all(self, partitions: int) -> bool:
-        """Whether every partition is held by exactly one live member."""
+        """True if every partition is assigned to exactly one live member."""
         held = [p for m, ps in self.assigned.items() if m not in self.closed for p in ps]
         return sorted(held) == list(range(partitions))
 
     def values(self) -> set[str]:
-        """The values of every record that any member got."""
+        """The values of all records that members received."""
         return {record[2] for _, record in self.records}
 
     def _spawn(self, worker: str) -> None:
@@ -118,7 +118,7 @@ class Members:
     def _read(self, process: subprocess.Popen[str], worker: str) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            with suppress(json.JSONDecodeError):  # the last line of a killed worker may be cut
+            with suppress(json.JSONDecodeError):  # the last line of a killed worker may be incomplete
                 self._note(json.loads(line), worker)
 
     def _note(self, said: dict[str, Any], worker: str) -> None:

@@ -1,6 +1,6 @@
 """Kafka's administrative tools: log dirs, quotas, users, features, leaders, reassignments, ACLs, tokens, the quorum.
 
-A tool is a JVM of its own, so each is started once for each thing that it alone can show; requests and their errors are
+Each tool is a separate JVM, so it is started only for behaviour that needs the tool; requests and their errors are
 compared one by one in `every_version_admin` and `every_version_security`.
 """
 
@@ -21,13 +21,13 @@ ROW = "administration"
 
 
 def add_admin_cases(book: CaseBook) -> None:
-    """Add the cases to the book of the Java tools."""
+    """Adds the cases to the book of the Java tools."""
     for run in (quotas_and_users, subscriptions_and_groups, log_dirs, features, leaders, reassignments, looking_around):
         book.add(ROW, run, name=run.__name__.replace("_", "-"))
 
 
 def shown(side: Side, name: str, *arguments: str, hidden: str = r"(?!)") -> Any:
-    """How a tool ended, and what it printed but for the words of errors and what matches `hidden`."""
+    """The exit code of a tool and its output, without error messages and matches of `hidden`."""
     result = run_tool(name, side.bootstrap, *arguments, timeout_s=120)
     if result.code != 0 or "Exception" in result.stdout + result.stderr:
         return result.code, sorted(set(re.findall(r"\b\w+Exception\b", result.stdout + result.stderr)))
@@ -47,7 +47,7 @@ def quotas_and_users(side: Side) -> Any:
 
 
 def _sorted_values(result: Any) -> Any:
-    """Quotas come in no order that is promised."""
+    """The order of quotas is not specified."""
     code, lines = result
     return code, sorted(" are ".join(_in_order(part) for part in line.split(" are ")) for line in lines)
 
@@ -70,7 +70,7 @@ def subscriptions_and_groups(side: Side) -> Any:
 
 
 def log_dirs(side: Side) -> Any:
-    """The directories, and which partitions in them hold something."""
+    """The directories, and the partitions in them that are not empty."""
     topic = side.topic(partitions=2)
     kafka_python.produce(side.bootstrap, topic, [Record(b"%d" % n, partition=0) for n in range(10)])
     code, lines = shown(side, "kafka-log-dirs", "--describe", "--topic-list", topic)
@@ -87,7 +87,7 @@ def log_dirs(side: Side) -> Any:
 
 
 def features(side: Side) -> Any:
-    """The level of metadata.version, and that it does not go down."""
+    """The level of metadata.version, which cannot be downgraded."""
     _, described = shown(side, "kafka-features", "describe", hidden=r"Epoch: .*")
     return {
         "described": [re.sub(r"\s+", " ", line) for line in described if "metadata.version" in line],
@@ -102,7 +102,7 @@ def leaders(side: Side) -> Any:
 
 
 def reassignments(side: Side) -> Any:
-    """A reassignment to where everything is already."""
+    """A reassignment to the current replicas."""
     topic = side.topic()
     move = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}
     with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +116,7 @@ def reassignments(side: Side) -> Any:
 
 
 def looking_around(side: Side) -> Any:
-    """What the other tools say: of security that there is none, of the quorum that it is one."""
+    """The output of other tools: no security is configured, and the quorum has one node."""
     quorum = shown(side, "kafka-metadata-quorum", "describe", "--status")[1]
     kept = ("LeaderId", "MaxFollowerLag:", "CurrentObservers")
     versions = run_tool("kafka-broker-api-versions", side.bootstrap).stdout

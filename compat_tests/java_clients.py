@@ -1,4 +1,4 @@
-"""The Java client, out of the same jars as the real broker, called from Python (Py4J): no program to compile."""
+"""The Java client, from the same jars as the real broker, called from Python (Py4J): no program to compile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _translated() -> Iterator[None]:
 
 
 class JavaVm:
-    """One JVM for many clients; every Python thread that calls has a thread of its own in it."""
+    """One JVM for many clients; every calling Python thread has its own thread in it."""
 
     def __init__(self) -> None:
         options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
@@ -59,7 +59,7 @@ class JavaVm:
         self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
 
     def close(self) -> None:
-        """End the JVM."""
+        """Ends the JVM."""
         self._gateway.shutdown()
 
     def new(self, name: str, *arguments: Any) -> Any:
@@ -67,12 +67,12 @@ class JavaVm:
         return getattr(self._gateway.jvm, name)(*arguments)
 
     def admin(self, bootstrap: str) -> Any:
-        """A Java Admin client, to be closed."""
+        """A Java Admin client, which the caller closes."""
         settings = self.properties({"bootstrap.servers": bootstrap})
         return self._gateway.jvm.org.apache.kafka.clients.admin.Admin.create(settings)  # type: ignore[union-attr]
 
     def properties(self, settings: Mapping[str, str]) -> Any:
-        """A `java.util.HashMap` of them, with strings for keys and values."""
+        """A `java.util.HashMap` with strings for keys and values."""
         table = self.new("java.util.HashMap")
         for key, value in {**_STRINGS, **settings}.items():
             table.put(key, value)
@@ -92,46 +92,46 @@ class JavaVm:
 
 
 class JavaProducer:
-    """A KafkaProducer, transactional if it has an id for that. Every method raises JavaError."""
+    """A KafkaProducer, transactional if it has a transactional id. Every method raises JavaError."""
 
     def __init__(self, java: JavaVm, bootstrap: str, transactional_id: str | None, **settings: str) -> None:
-        told = {key.replace("_", "."): value for key, value in settings.items()}
-        told["bootstrap.servers"] = bootstrap
+        properties = {key.replace("_", "."): value for key, value in settings.items()}
+        properties["bootstrap.servers"] = bootstrap
         if transactional_id is not None:
-            told["transactional.id"] = transactional_id
+            properties["transactional.id"] = transactional_id
         with _translated():
             self._java = java
-            self._producer = java.new(f"{_CLIENTS}.producer.KafkaProducer", java.properties(told))
+            self._producer = java.new(f"{_CLIENTS}.producer.KafkaProducer", java.properties(properties))
 
     def init(self) -> None:
-        """Take the id over, and fence its earlier owner."""
+        """Initializes transactions, which fences an earlier producer with the id."""
         with _translated():
             self._producer.initTransactions()
 
     def begin(self) -> None:
-        """Begin a transaction."""
+        """Begins a transaction."""
         with _translated():
             self._producer.beginTransaction()
 
     def send(self, topic: str, partition: int, value: str) -> Any:
-        """Queue a record; the result is a Java Future for `offset_of`."""
+        """Queues a record; the result is a Java Future for `offset_of`."""
         with _translated():
             record = self._java.new(f"{_CLIENTS}.producer.ProducerRecord", topic, partition, None, value)
             return self._producer.send(record)
 
     @staticmethod
     def offset_of(sent: Any) -> int:
-        """Wait until it is acknowledged."""
+        """Waits until it is acknowledged."""
         with _translated():
             return sent.get().offset()
 
     def flush(self) -> None:
-        """Wait until everything is acknowledged or refused."""
+        """Waits until all records are acknowledged or refused."""
         with _translated():
             self._producer.flush()
 
     def send_offsets(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Let a group's offset be part of the transaction."""
+        """Adds a group's offset to the transaction."""
         with _translated():
             offsets = self._java.new("java.util.HashMap")
             metadata = self._java.new(f"{_CLIENTS}.consumer.OffsetAndMetadata", offset)
@@ -140,7 +140,7 @@ class JavaProducer:
             self._producer.sendOffsetsToTransaction(offsets, member)
 
     def end(self, *, committed: bool) -> None:
-        """Commit or abort."""
+        """Commits or aborts."""
         with _translated():
             if committed:
                 self._producer.commitTransaction()
@@ -148,70 +148,70 @@ class JavaProducer:
                 self._producer.abortTransaction()
 
     def close(self) -> None:
-        """Without waiting for anything."""
+        """Closes without waiting."""
         with _translated():
             self._producer.close(self._java.seconds(0))
 
 
 class JavaConsumer:
-    """A KafkaConsumer of partitions that it is told, or one that only asks for a group's offsets."""
+    """A KafkaConsumer with assigned or subscribed partitions, or for a group's offsets only."""
 
     def __init__(self, java: JavaVm, bootstrap: str, **settings: str) -> None:
-        told = {key.replace("_", "."): value for key, value in settings.items()}
+        properties = {key.replace("_", "."): value for key, value in settings.items()}
         common = {"bootstrap.servers": bootstrap, "enable.auto.commit": "false"}
         with _translated():
             self._java = java
-            self._consumer = java.new(f"{_CLIENTS}.consumer.KafkaConsumer", java.properties({**common, **told}))
+            self._consumer = java.new(f"{_CLIENTS}.consumer.KafkaConsumer", java.properties({**common, **properties}))
 
     def committed(self, topic: str, partition: int) -> int | None:
-        """The group's offset, None when it has none."""
-        place = self._java.partition(topic, partition)
+        """The group's committed offset, None if there is none."""
+        key = self._java.partition(topic, partition)
         with _translated():
-            found = self._consumer.committed(self._places(place)).get(place)
+            found = self._consumer.committed(self._partitions(key)).get(key)
             return None if found is None else found.offset()
 
     def read_to_end(self, topic: str, partition: int) -> list[tuple[int, str]]:
-        """(offset, value) of every record from the beginning to where the partition ends for this consumer."""
-        place = self._java.partition(topic, partition)
-        places = self._places(place)
+        """(offset, value) of every record from the beginning to the partition's end for this consumer."""
+        key = self._java.partition(topic, partition)
+        assigned = self._partitions(key)
         found: list[tuple[int, str]] = []
         deadline = Deadline("the end of the partition")
         with _translated():
-            self._consumer.assign(places)
-            self._consumer.seekToBeginning(places)
-            end = self._consumer.endOffsets(places).get(place)
-            while self._consumer.position(place) < end:
+            self._consumer.assign(assigned)
+            self._consumer.seekToBeginning(assigned)
+            end = self._consumer.endOffsets(assigned).get(key)
+            while self._consumer.position(key) < end:
                 polled = self._consumer.poll(self._java.seconds(1))
-                found += [(each.offset(), each.value()) for each in polled.records(place)]
+                found += [(each.offset(), each.value()) for each in polled.records(key)]
                 deadline.check(found)
         return found
 
     def assign_from_beginning(self, topic: str, partitions: int) -> None:
-        """Read all partitions of a topic."""
-        places = self._places(*[self._java.partition(topic, index) for index in range(partitions)])
+        """Assigns all partitions of a topic."""
+        assigned = self._partitions(*[self._java.partition(topic, index) for index in range(partitions)])
         with _translated():
-            self._consumer.assign(places)
-            self._consumer.seekToBeginning(places)
+            self._consumer.assign(assigned)
+            self._consumer.seekToBeginning(assigned)
 
     def subscribe(self, topic: str) -> None:
-        """Become a member of the group that the settings name."""
+        """Joins the group in the settings."""
         topics = self._java.new("java.util.HashSet")
         topics.add(topic)
         with _translated():
             self._consumer.subscribe(topics)
 
     def commit(self) -> None:
-        """Commit where `poll` has come to."""
+        """Commits the position of `poll`."""
         with _translated():
             self._consumer.commitSync(self._java.seconds(10))
 
     def assigned(self) -> set[int]:
-        """The partitions that it has, of its one topic."""
+        """The assigned partitions of its only topic."""
         with _translated():
             return {each.partition() for each in self._consumer.assignment()}
 
     def poll(self) -> list[tuple[int, int, str]]:
-        """(partition, offset, value) of what comes within a moment."""
+        """(partition, offset, value) of the records that arrive within 200 ms."""
         with _translated():
             records = self._consumer.poll(self._java.millis(200)).iterator()
             found: list[tuple[int, int, str]] = []
@@ -220,10 +220,10 @@ class JavaConsumer:
                 found.append((each.partition(), each.offset(), each.value()))
         return found
 
-    def _places(self, *places: Any) -> Any:
+    def _partitions(self, *partitions: Any) -> Any:
         found = self._java.new("java.util.HashSet")
-        for place in places:
-            found.add(place)
+        for partition in partitions:
+            found.add(partition)
         return found
 
     def close(self) -> None:
@@ -232,7 +232,7 @@ class JavaConsumer:
 
 
 def outcome(work: Any) -> str:
-    """NONE, or which Java exception came."""
+    """NONE, or the name of the Java exception."""
     try:
         work()
     except JavaError as error:

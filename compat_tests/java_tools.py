@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, run out of the same jars as the real broker, against any bootstrap address."""
+"""Kafka's own command-line tools, run from the same jars as the real broker, against any bootstrap address."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ TOOLS = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
-# Started often and for a second: no optimising compiler, one collector thread, shared class data where there is some.
+# Started often and for a short time: quick compiler only, one collector thread, shared class data if available.
 _JVM = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable"]
 _ARCHIVE = "tools.jsa"
-"""The classes of the first tool that ran, ready to be mapped: half the time of those that follow. Java checks it."""
+"""The class data archive that the first tool writes: later ones start in half the time. Java validates it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool printed and how it ended."""
+    """A tool's output and exit code."""
 
     stdout: str
     stderr: str
@@ -70,12 +70,12 @@ def tool_command(tool: str, *arguments: str, archive_into: Path | None = None) -
 def run_tool(
     tool: str, bootstrap: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60.0
 ) -> ToolResult:
-    """Run a tool with ``--bootstrap-server`` to its end. Raises subprocess.TimeoutExpired."""
+    """Runs a tool with ``--bootstrap-server`` to its end. Raises subprocess.TimeoutExpired."""
     return run_tool_as(tool, "--bootstrap-server", bootstrap, *arguments, stdin=stdin, timeout_s=timeout_s)
 
 
 def run_tool_as(tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60.0) -> ToolResult:
-    """Run a tool with exactly these arguments to its end. Raises subprocess.TimeoutExpired."""
+    """Runs a tool with exactly these arguments to its end. Raises subprocess.TimeoutExpired."""
     with _new_archive() as archive:
         result = subprocess.run(
             tool_command(tool, *arguments, archive_into=archive),
@@ -90,7 +90,7 @@ def run_tool_as(tool: str, *arguments: str, stdin: str | None = None, timeout_s:
 
 @contextmanager
 def _new_archive() -> Iterator[Path | None]:
-    """Where a tool may leave its classes, None when one did already."""
+    """The path where a tool may write the archive, None if it exists already."""
     kept = jars_folder() / _ARCHIVE
     if kept.exists():
         yield None

@@ -1,4 +1,4 @@
-"""Static members and cooperative rebalancing, as librdkafka does them."""
+"""Static members and cooperative rebalancing with librdkafka."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTITIONS = 4
 
 
 class Member:
-    """A consumer, what it holds, and what it was told. It lives while `poll` is called."""
+    """A consumer with its assignment and its events. It makes progress only in `poll`."""
 
     def __init__(self, side: Side, topic: str, **settings: str) -> None:
         self.held: set[int] = set()
@@ -55,7 +55,7 @@ class Member:
 
 
 def until(condition: Callable[[], bool], *members: Member) -> None:
-    """Poll the members in turn until the condition holds."""
+    """Polls the members in turn until the condition holds."""
     deadline = time.monotonic() + WAIT_LIMIT_S
     while not condition():
         assert time.monotonic() < deadline, [(each.held, each.taken, each.errors) for each in members]
@@ -64,7 +64,7 @@ def until(condition: Callable[[], bool], *members: Member) -> None:
 
 
 def static_members(side: Side) -> Any:
-    """A static member comes back to its partitions, and the other one sees no rebalance; then a twin fences it."""
+    """A static member gets its partitions back, without a rebalance of the other one; then a duplicate fences it."""
     topic = side.topic(partitions=PARTITIONS)
     first, other = (Member(side, topic, group_instance_id=name) for name in ("first", "other"))
     until(lambda: len(first.held) == len(other.held) == 2, first, other)
@@ -88,7 +88,7 @@ def static_members(side: Side) -> Any:
 
 
 def cooperative_rebalancing(side: Side) -> Any:
-    """Who has everything gives up half of it to a second member, keeps the rest, and gets the half back."""
+    """A member with all partitions gives up half of them to a second one, keeps the rest, and gets the half back."""
     topic = side.topic(partitions=PARTITIONS)
     strategy = {"partition_assignment_strategy": "cooperative-sticky"}
     first = Member(side, topic, **strategy)
@@ -110,6 +110,6 @@ def cooperative_rebalancing(side: Side) -> Any:
 
 
 def add_groups(book: CaseBook) -> None:
-    """Both scenarios, in the row of rebalances."""
+    """Adds both scenarios, in the row of rebalances."""
     book.add("concurrent-rebalances", static_members, name="static-members")
     book.add("concurrent-rebalances", cooperative_rebalancing, name="cooperative-rebalancing")

@@ -11,7 +11,7 @@ _RANK = {"same": 0, "different": 1, "not compared": 2, "not run": 3, "failed": 4
 
 
 def cell(outcomes: Iterable[Outcome], client: str, row: str) -> tuple[str, list[str]]:
-    """The worst status of a pair, and the notes to it."""
+    """The worst status of a pair, and its notes."""
     mine = [o for o in outcomes if o.case.client == client and o.case.row == row]
     if mine:
         status = max((o.status for o in mine), key=_RANK.__getitem__)
@@ -21,7 +21,7 @@ def cell(outcomes: Iterable[Outcome], client: str, row: str) -> tuple[str, list[
 
 
 def terminal_lines(outcomes: list[Outcome]) -> list[str]:
-    """The table, then a note for each pair that is neither same nor left out on purpose."""
+    """The table, then a note for each pair that is neither equal nor deliberately omitted."""
     width = max(map(len, CASES)) + 2
     columns = [max(len(client), 12) + 2 for client in CLIENTS]
     lines = ["".join(["case".ljust(width), *(c.ljust(w) for c, w in zip(CLIENTS, columns, strict=True))])]

@@ -1,4 +1,4 @@
-"""The order of a run in two processes that take whole files: long files first, so that none is left for the end."""
+"""The order of files in a run by two processes: long files first, so that none is left for the end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 
 
 def long_files_first(items: list[pytest.Item]) -> None:
-    """Move the files with the longest time limits to the front; the rest stays in the order that chance gave it.
+    """Moves the files with the longest time limits to the front; the rest stays in its random order.
 
-    A test that may take longer than others says so by its `timeout` mark, so there is no list of files to keep.
-    pytest-xdist keeps this order with `--no-loadscope-reorder`: by itself it puts the files with the fewest tests last,
-    which are those with the longest ones.
+    A test's time limit is its `timeout` mark, so there is no list of files to maintain. pytest-xdist keeps this order
+    with `--no-loadscope-reorder`: its default puts the files with the fewest tests last, and these have the longest
+    tests.
     """
     limits: dict[str, float] = {}
     for item in items:

@@ -1,4 +1,4 @@
-"""Ports, and child processes and containers that are cleaned up however the test run ends."""
+"""Ports, and child processes and containers that are cleaned up whichever way the test run ends."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def free_port() -> int:
-    """A port that nothing listens at, reserved for this process (`odradek.gateway.testing.ports`)."""
+    """A port without a listener, reserved for this process (`odradek.gateway.testing.ports`)."""
     return free_ports(1)[0]
 
 
 class Guard:
-    """Runs one shell command when released, or when this process is gone, even by ``kill -9``.
+    """Runs one shell command when released, or when this process has ended, even by ``kill -9``.
 
-    A helper shell waits for the end of its standard input, which the system closes with us.
+    A helper shell waits for the end of its standard input, which the system closes at our end.
     """
 
     def __init__(self, command: str) -> None:
@@ -40,7 +40,7 @@ class Guard:
         )
 
     def release(self) -> None:
-        """Run the command now and wait for it; a second call does nothing."""
+        """Runs the command now and waits for it; a second call does nothing."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -48,7 +48,7 @@ class Guard:
 
 
 class Daemon:
-    """A child process in its own session whose output goes to a file; killed with us."""
+    """A child process in its own session whose output goes to a file; it is killed when we end."""
 
     def __init__(self, command: list[str], *, log: Path, env: dict[str, str] | None = None) -> None:
         self.log = log
@@ -64,7 +64,7 @@ class Daemon:
         self._guard = Guard(f"kill -9 -{self.process.pid}")
 
     def kill(self) -> None:
-        """``kill -9`` the whole process group and wait until it is gone."""
+        """``kill -9`` the whole process group and waits until it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(timeout=30)
@@ -72,7 +72,7 @@ class Daemon:
         self._output.close()
 
     def terminate(self, timeout_s: float = 20.0) -> int | None:
-        """SIGTERM, wait, then ``kill -9`` whatever is left; gives the exit code of a clean end, else None."""
+        """SIGTERM, a wait, then ``kill -9`` for what is left; returns the exit code of a clean end, else None."""
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=timeout_s)
@@ -92,7 +92,7 @@ def remove_tree_guard(path: Path) -> Guard:
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    """Poll for something that only a broker's answers can show. Raises TimeoutError."""
+    """Polls for a condition that only a broker's answers can show. Raises TimeoutError."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -101,9 +101,9 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) 
 
 
 def wait_for_broker(bootstrap: str, *, timeout_s: float = 120.0, alive=lambda: True, brokers: int = 1) -> None:
-    """Return once the broker answers ApiVersions and knows at least so many live brokers.
+    """Returns once the broker answers ApiVersions and Metadata has at least `brokers` live brokers.
 
-    Raises TimeoutError, or RuntimeError when ``alive`` says that waiting is pointless.
+    Raises TimeoutError, or RuntimeError if ``alive`` returns false.
     """
     host, port = bootstrap.rsplit(":", 1)
     deadline = time.monotonic() + timeout_s
@@ -116,7 +116,7 @@ def wait_for_broker(bootstrap: str, *, timeout_s: float = 120.0, alive=lambda: T
 
 
 def _brokers_known(host: str, port: int) -> int:
-    """How many brokers Metadata 1 (no topics) names; none unless ApiVersions 0 gets an answer, too."""
+    """The number of brokers in Metadata 1 (no topics); none unless ApiVersions 0 gets an answer, too."""
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
             connection.settimeout(5)
@@ -128,7 +128,7 @@ def _brokers_known(host: str, port: int) -> int:
 
 
 def call(connection: socket.socket, payload: bytes) -> bytes:
-    """Send one frame and receive one. Raises OSError."""
+    """Sends one frame and receives one. Raises OSError."""
     connection.sendall(struct.pack(">i", len(payload)) + payload)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     return _exactly(connection, size)

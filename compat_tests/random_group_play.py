@@ -1,12 +1,12 @@
 """Plays random group requests to brokers, and to the pure shard.
 
-A script is made as it is played: each step is a request of one consumer, who has a connection of its own. JoinGroup and
-SyncGroup may be held back, and nothing but time tells that apart from an answer that is late. So the pure shard plays
-along, and says who is answered by a step, and what the group then looks like; every broker must answer exactly those,
-alike, and look the same.
+A script is made as it is played: each step is a request of one consumer, which has its own connection. JoinGroup and
+SyncGroup may be held back, which only differs from a late answer by time. So the pure shard plays along: it determines
+which consumers are answered by a step, and the state of the group afterwards; every broker must answer exactly those,
+with equal answers, and show the same state. Time-outs are long here and never fire.
 
-Time-outs are long here and never fire. Which member leads when the leader has gone is each broker's own choice
-(docs/differences.md): a script ends where two brokers choose differently.
+Which member leads after the leader has left differs between brokers (docs/differences.md): a script ends where two
+brokers choose differently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from random import Random
 from typing import Any, Protocol
 
 from compat_tests.every_version import comparable
-from compat_tests.random_groups import PARTITIONS, STRANGER, VERSIONS, WAIT_LIMIT_S, Author, Belief, Consumer, Step
+from compat_tests.random_groups import (
+    PARTITIONS,
+    UNKNOWN,
+    VERSIONS,
+    WAIT_LIMIT_S,
+    Consumer,
+    ConsumerState,
+    Generator,
+    Step,
+)
 from odradek.coordinator.contract import Outcome, Reply, Token
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.shard import ClientInfo, GroupShard
@@ -51,7 +60,7 @@ class Channel(Protocol):
     def receive(self, consumer: int, key: ApiKey, version: int) -> Any: ...
 
     def spoke_unasked(self, consumers: list[int]) -> list[int]:
-        """Those of the waiting consumers that have an answer already."""
+        """The waiting consumers for which an answer has arrived."""
         ...
 
     def reconnect(self, consumer: int) -> None: ...
@@ -65,33 +74,33 @@ Shape = tuple[str, frozenset[str]]
 
 
 class NotShownError(Exception):
-    """Kafka does not show in a group what it has answered."""
+    """Kafka's description of a group does not show what it has answered."""
 
 
 class Side:
-    """A channel, what its consumers believe, and names for its member ids that are the same on all sides."""
+    """A channel, the state of its consumers, and names for its member ids that are the same on all sides."""
 
     def __init__(self, channel: Channel, consumers: int) -> None:
         self.channel = channel
-        self.beliefs = [Belief() for _ in range(consumers)]
-        self.names: dict[str, str] = {"": "", STRANGER: STRANGER}
+        self.states = [ConsumerState() for _ in range(consumers)]
+        self.names: dict[str, str] = {"": "", UNKNOWN: UNKNOWN}
         self._given = [0] * consumers
 
-    def hear(self, consumer: int, response: Any) -> None:
-        """Let a consumer draw its conclusions."""
-        belief = self.beliefs[consumer]
-        belief.waits_for = belief.offered = None
+    def take(self, consumer: int, response: Any) -> None:
+        """Updates a consumer's state by an answer."""
+        state = self.states[consumer]
+        state.waits_for = state.offered = None
         if isinstance(response, JoinGroupResponse):
             self._name(consumer, response.member_id)
             if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-                belief.member_id = response.member_id
+                state.member_id = response.member_id
             elif not response.error_code:
-                belief.member_id, belief.generation = response.member_id, response.generation_id
-                belief.protocol = response.protocol_name
-                belief.lead = tuple(member.member_id for member in response.members)
+                state.member_id, state.generation = response.member_id, response.generation_id
+                state.protocol = response.protocol_name
+                state.lead = tuple(member.member_id for member in response.members)
         error = getattr(response, "error_code", 0)
         if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
-            belief.member_id, belief.generation, belief.lead = "", -1, ()
+            state.member_id, state.generation, state.lead = "", -1, ()
 
     def _name(self, consumer: int, member_id: str) -> None:
         if member_id not in self.names:
@@ -99,11 +108,11 @@ class Side:
             self.names[member_id] = f"consumer {consumer}, id {self._given[consumer]}"
 
     def name_of(self, member_id: str) -> str:
-        """The same name on all sides; an id that its consumer was never told has none."""
+        """The name on all sides; "unnamed" for an id that its consumer never received."""
         return self.names.get(member_id, "unnamed")
 
     def plain(self, value: Any, name: str = "") -> Any:
-        """An answer as plain data, member ids by their names, members in the order of these."""
+        """An answer as plain data, with member ids by their names, and members sorted by these."""
         if name in ("member_id", "leader"):
             return self.name_of(value)
         if isinstance(value, Struct):
@@ -168,7 +177,7 @@ class ShardChannel:
                 self._answers[consumer] = reply.value
 
     def answered(self) -> dict[int, Any]:
-        """Who has been answered since the last call."""
+        """The consumers that were answered since the last call, with their answers."""
         answers, self._answers = self._answers, {}
         return answers
 
@@ -193,7 +202,7 @@ def _shape(described: DescribedGroup) -> Shape:
 
 
 class BrokerChannel:
-    """A broker, a connection for each consumer and one more to look on."""
+    """A broker, with a connection for each consumer and one more for descriptions."""
 
     def __init__(self, bootstrap: str, consumers: int) -> None:
         host, port = bootstrap.rsplit(":", 1)
@@ -239,7 +248,7 @@ class BrokerChannel:
 
 
 class Play:
-    """One script from one seed, to the shard and to all brokers at once, of which the first is Kafka."""
+    """One script from one seed, for the shard and all brokers at once, the first of which is Kafka."""
 
     def __init__(self, seed: int, brokers: Mapping[str, BrokerChannel], group: str, topic: str) -> None:
         chance = Random(f"{seed}/{group.rpartition('.')[2]}")
@@ -250,32 +259,32 @@ class Play:
         ]
         self.seed, self._group = seed, group
         self._offers: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        self._author = Author(chance, self._consumers, group, topic)
+        self._generator = Generator(chance, self._consumers, group, topic)
         self._shard = ShardChannel()
         self._model = Side(self._shard, len(self._consumers))
         self._brokers = {name: Side(channel, len(self._consumers)) for name, channel in brokers.items()}
         self._sides = [self._model, *self._brokers.values()]
         self._kafka = next(iter(brokers))
-        self.told: list[str] = []
+        self.script: list[str] = []
         self.steps = 0
 
     def run(self, steps: int) -> dict[str, Any] | None:
-        """Play; the first difference, as what each broker answered, or None. `told` is the script so far."""
+        """Plays the script; returns the first difference, by broker, or None. `script` has the steps so far."""
         for _ in range(steps):
             exists = self._shard.shape(self._group)[0] != "Dead"
-            step = self._author.next(self._model.beliefs, group_exists=exists)
+            step = self._generator.next(self._model.states, group_exists=exists)
             if step is None:
-                self.told.append("ends: everybody waits")
+                self.script.append("ends: all consumers wait")
                 return None
-            self.told.append(f"{self._consumers[step.consumer]} {step.what}")
+            self.script.append(f"{self._consumers[step.consumer]} {step.what}")
             try:
                 found = self._come_back(step.consumer) if step.key is None else self._ask(step, step.key)
             except NotShownError as error:
-                self.told.append(f"ends: {error}")
+                self.script.append(f"ends: {error}")
                 return None
             self.steps += 1
             if self._leaders_differ():
-                self.told.append("ends: the brokers have chosen different leaders")
+                self.script.append("ends: the brokers have chosen different leaders")
                 return None
             if found is not None:
                 return found
@@ -284,9 +293,9 @@ class Play:
     def _come_back(self, consumer: int) -> None:
         for side in self._sides:
             side.channel.reconnect(consumer)
-            belief = side.beliefs[consumer]
-            belief.offered = self._offers.get(consumer) if belief.waits_for is ApiKey.JOIN_GROUP else None
-            belief.waits_for = None
+            state = side.states[consumer]
+            state.offered = self._offers.get(consumer) if state.waits_for is ApiKey.JOIN_GROUP else None
+            state.waits_for = None
 
     def _ask(self, step: Step, key: ApiKey) -> dict[str, Any] | None:
         version = self._consumers[step.consumer].version(key)
@@ -295,31 +304,31 @@ class Play:
             self._offers[step.consumer] = step.offer
         for side in self._sides:
             request = step.build(side)
-            side.beliefs[step.consumer].waits_for = key
+            side.states[step.consumer].waits_for = key
             side.channel.send(step.consumer, version, request)
         expected = self._shard.answered()
         if step.consumer not in expected:
             self._await_shape(before)
         lost = [each for each in expected if each != step.consumer and self._is_left_waiting(expected[each])]
-        told = [each for each in expected if each not in lost]
-        heard = {name: self._hear(side, told, lost) for name, side in self._brokers.items()}
+        received = [each for each in expected if each not in lost]
+        taken = {name: self._take(side, received, lost) for name, side in self._brokers.items()}
         for consumer, answer in expected.items():
-            self._model.hear(consumer, answer)
+            self._model.take(consumer, answer)
         for consumer in lost:
             self._come_back(consumer)
-        first, *others = heard.values()
-        if any(first != other for other in others) or any(side.get("unasked") for side in heard.values()):
-            return heard
+        first, *others = taken.values()
+        if any(first != other for other in others) or any(side.get("unasked") for side in taken.values()):
+            return taken
         self._await_shape(before)
         return None
 
     def _await_shape(self, before: list[Shape]) -> None:
-        """Wait until every broker shows the group as the shard has it: its state, and how many members came and went.
+        """Waits until every broker shows the group as the shard has it: its state, and the numbers of joins and leaves.
 
-        Kafka shows a little later what it has answered, and a request that it holds back may not have come at all. What
-        does not show (who of the known members has joined, or synced, already) gives the same answers in any order.
-        Kafka describes what is committed, and may keep back a change that wrote nothing until something is written:
-        NotShownError, for the script cannot go on then.
+        Kafka shows what it has answered slightly later, and a request that it holds back may not have arrived yet. What
+        is not shown (which of the known members have joined, or synced, already) gives the same answers in any order.
+        Kafka describes committed state, and may hold back a change that wrote nothing until something is written:
+        NotShownError, since the script cannot continue then.
         """
         (state, members), (_, earlier) = self._shard.shape(self._group), before[0]
         change = (state, len(members - earlier), len(earlier - members))
@@ -331,18 +340,18 @@ class Play:
                     break
                 if time.monotonic() > deadline:
                     found = f"{state} {members} on {name}"
-                    problem = f"seed {self.seed}: {change} expected of {found}, after {self.told}"
+                    problem = f"seed {self.seed}: {change} expected of {found}, after {self.script}"
                     raise NotShownError(problem) if name == self._kafka else AssertionError(problem)
 
     @staticmethod
     def _is_left_waiting(answer: Any) -> bool:
-        """A member removed while it waits in SyncGroup is never told by Kafka (docs/differences.md)."""
+        """Kafka never answers a member that is removed while it waits in SyncGroup (docs/differences.md)."""
         return isinstance(answer, SyncGroupResponse) and answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _hear(self, side: Side, consumers: list[int], lost: list[int]) -> dict[str, Any]:
+    def _take(self, side: Side, consumers: list[int], lost: list[int]) -> dict[str, Any]:
         answers: dict[int, Any] = {}
         for consumer in consumers:
-            key = side.beliefs[consumer].waits_for
+            key = side.states[consumer].waits_for
             assert key is not None
             try:
                 answers[consumer] = side.channel.receive(consumer, key, self._consumers[consumer].version(key))
@@ -352,12 +361,12 @@ class Play:
             if isinstance(answer, ListGroupsResponse):
                 ours = tuple(each for each in answer.groups if each.group_id == self._group)
                 answers[consumer] = replace(answer, groups=ours)
-            side.hear(consumer, answer)
-        waiting = [number for number, belief in enumerate(side.beliefs) if belief.waits_for is not None]
+            side.take(consumer, answer)
+        waiting = [number for number, state in enumerate(side.states) if state.waits_for is not None]
         unasked = side.channel.spoke_unasked([each for each in waiting if each not in lost])
-        told = {f"consumer {consumer}": side.plain(answer) for consumer, answer in answers.items()}
-        return {**told, "unasked": unasked} if unasked else told
+        shown = {f"consumer {consumer}": side.plain(answer) for consumer, answer in answers.items()}
+        return {**shown, "unasked": unasked} if unasked else shown
 
     def _leaders_differ(self) -> bool:
-        leads = {tuple(bool(belief.lead) for belief in side.beliefs) for side in self._sides}
+        leads = {tuple(bool(state.lead) for state in side.states) for side in self._sides}
         return len(leads) > 1

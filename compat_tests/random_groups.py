@@ -1,4 +1,4 @@
-"""Thinks of random group requests by several consumers; `random_group_play` sends them. One seed, one script."""
+"""Generates random group requests by several consumers; `random_group_play` sends them. One seed, one script."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from odradek.wire.schema.schema import Message
 TIMEOUT_MS: Final = 290_000
 WAIT_LIMIT_S: Final = 20.0
 PARTITIONS: Final = 3
-STRANGER: Final = "nobody"
+UNKNOWN: Final = "nobody"
 VERSIONS: Final[Mapping[str, Mapping[ApiKey, int]]] = {
     "old": {
         ApiKey.JOIN_GROUP: 2,
@@ -78,7 +78,7 @@ VERSIONS: Final[Mapping[str, Mapping[ApiKey, int]]] = {
     },
 }
 NOTES: Final = ("", "note", "x" * 4096, "x" * 4097)
-"""What stands beside an offset; the last is too long."""
+"""The metadata of committed offsets; the last is too long."""
 STATES: Final = ("Stable", "empty", "PreparingRebalance", "Asleep")
 TYPES: Final = ("classic", "Consumer", "share", "none")
 PROTOCOLS: Final = (("range",), ("range",), ("range", "sticky"), ("sticky",))
@@ -86,7 +86,7 @@ PROTOCOLS: Final = (("range",), ("range",), ("range", "sticky"), ("sticky",))
 
 @dataclass(frozen=True)
 class Consumer:
-    """Who acts. Static members have an instance id, and never change what they subscribe to."""
+    """A consumer that sends requests. Static members have an instance id, and never change their subscription."""
 
     number: int
     era: str
@@ -97,8 +97,8 @@ class Consumer:
 
 
 @dataclass
-class Belief:
-    """What a consumer has been told by one side."""
+class ConsumerState:
+    """The state of a consumer according to the answers of one side."""
 
     member_id: str = ""
     generation: int = -1
@@ -106,32 +106,32 @@ class Belief:
     lead: tuple[str, ...] = ()
     waits_for: ApiKey | None = None
     offered: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    """The protocols and topics of a JoinGroup whose answer was lost with its connection: it asks for the same again."""
+    """The protocols and topics of a JoinGroup whose answer was lost with its connection: it sends the same again."""
 
 
-class Teller(Protocol):
-    """What a step needs of a side to make its request there."""
+class SideView(Protocol):
+    """The view of one side that a step needs to build its request."""
 
-    beliefs: list[Belief]
+    states: list[ConsumerState]
 
     def name_of(self, member_id: str) -> str:
-        """The same name for a member on all sides."""
+        """The name of a member, which is the same on all sides."""
         ...
 
 
 @dataclass
 class Step:
-    """A request of one consumer, or (without one) its coming back over a new connection."""
+    """A request of one consumer, or (without one) its reconnection."""
 
     what: str
     consumer: int
     key: ApiKey | None = None
-    build: Callable[[Teller], Message] = field(default=lambda _: DescribeGroupsRequest(), repr=False)
+    build: Callable[[SideView], Message] = field(default=lambda _: DescribeGroupsRequest(), repr=False)
     offer: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
 
-class Author:
-    """Thinks of steps that make some sense to what the consumers believe, and of some that make none."""
+class Generator:
+    """Generates steps, most of which are valid for the state of the consumers."""
 
     def __init__(self, chance: Random, consumers: list[Consumer], group: str, topic: str) -> None:
         self._chance = chance
@@ -140,22 +140,22 @@ class Author:
         self._offset = 0
         self._notes = NOTES
 
-    def next(self, beliefs: list[Belief], *, group_exists: bool) -> Step | None:
-        """A step of a consumer that waits for nothing, or a new connection of one that waits; None without one.
+    def next(self, states: list[ConsumerState], *, group_exists: bool) -> Step | None:
+        """A step of a consumer that is not waiting, or a reconnection of one that waits; None if there is none.
 
-        A refused commit makes a group in Kafka's memory, of which no record tells; so none is refused as the first.
+        A refused commit creates a group in Kafka's memory that has no record, so the first commit is never refused.
         """
         self._notes = NOTES if group_exists else NOTES[:-1]
         consumer = self._chance.choice(self._consumers)
-        belief = beliefs[consumer.number]
-        if belief.waits_for is not None:
-            may_come_back = belief.member_id or consumer.instance  # without a name it would be another member
-            if may_come_back and (self._chance.random() < 0.15 or all(each.waits_for for each in beliefs)):
+        state = states[consumer.number]
+        if state.waits_for is not None:
+            may_come_back = state.member_id or consumer.instance  # without a member id it would be another member
+            if may_come_back and (self._chance.random() < 0.15 or all(each.waits_for for each in states)):
                 return Step("comes back over a new connection", consumer.number)
-            return None if all(each.waits_for for each in beliefs) else self.next(beliefs, group_exists=group_exists)
-        kinds: dict[Callable[[Consumer, Belief], Step], int] = {
-            self._join: 10 if belief.generation < 0 else 3,
-            self._sync: 10 if belief.generation >= 0 else 1,
+            return None if all(each.waits_for for each in states) else self.next(states, group_exists=group_exists)
+        kinds: dict[Callable[[Consumer, ConsumerState], Step], int] = {
+            self._join: 10 if state.generation < 0 else 3,
+            self._sync: 10 if state.generation >= 0 else 1,
             self._heartbeat: 5,
             self._leave: 2,
             self._commit: 4,
@@ -166,24 +166,24 @@ class Author:
             self._list: 1,
         }
         [kind] = self._chance.choices(list(kinds), list(kinds.values()))
-        return kind(consumer, belief)
+        return kind(consumer, state)
 
-    def _who(self) -> Callable[[Belief], str]:
+    def _who(self) -> Callable[[ConsumerState], str]:
         """Mostly the consumer's own id."""
-        stranger = self._chance.random() < 0.07
-        return lambda belief: STRANGER if stranger else belief.member_id
+        unknown = self._chance.random() < 0.07
+        return lambda state: UNKNOWN if unknown else state.member_id
 
     def _when(self) -> int:
-        """How far the generation that is named is off; mostly not at all."""
+        """The deviation of the generation in a request; mostly 0."""
         return self._chance.choices((0, -1, 1), (14, 1, 1))[0]
 
-    def _join(self, consumer: Consumer, belief: Belief) -> Step:
+    def _join(self, consumer: Consumer, state: ConsumerState) -> Step:
         protocols = PROTOCOLS[0] if consumer.instance else self._chance.choice(PROTOCOLS)
         topics = (self._topic,) if consumer.instance or self._chance.random() < 0.7 else (self._topic, "another")
         kind = "consumer" if self._chance.random() < 0.95 else "connect"
         who, number = self._who(), consumer.number
-        if belief.offered is not None:
-            (protocols, topics), kind = belief.offered, "consumer"
+        if state.offered is not None:
+            (protocols, topics), kind = state.offered, "consumer"
         metadata = b"\0\0" + bytes(encode(ConsumerProtocolSubscription(topics=topics), 0))
         request = JoinGroupRequest(
             group_id=self._group,
@@ -197,55 +197,55 @@ class Author:
             f"joins with {protocols} of {kind} for {topics}",
             number,
             ApiKey.JOIN_GROUP,
-            lambda side: replace(request, member_id=who(side.beliefs[number])),
+            lambda side: replace(request, member_id=who(side.states[number])),
             (protocols, topics),
         )
 
-    def _sync(self, consumer: Consumer, _: Belief) -> Step:
+    def _sync(self, consumer: Consumer, _: ConsumerState) -> Step:
         who, off, number = self._who(), self._when(), consumer.number
         named = consumer.version(ApiKey.SYNC_GROUP) >= 5
         protocol = self._chance.choices((None, "sticky"), (12, 1))[0]
 
-        def build(side: Teller) -> Message:
-            belief = side.beliefs[number]
+        def build(side: SideView) -> Message:
+            state = side.states[number]
             return SyncGroupRequest(
                 group_id=self._group,
-                generation_id=belief.generation + off,
-                member_id=who(belief),
+                generation_id=state.generation + off,
+                member_id=who(state),
                 group_instance_id=consumer.instance,
                 protocol_type="consumer" if named else None,
-                protocol_name=(protocol or belief.protocol or "range") if named else None,
+                protocol_name=(protocol or state.protocol or "range") if named else None,
                 assignments=tuple(
                     SyncGroupRequestAssignment(member_id=member, assignment=side.name_of(member).encode())
-                    for member in belief.lead
+                    for member in state.lead
                 ),
             )
 
         return Step(f"syncs, off by {off}", number, ApiKey.SYNC_GROUP, build)
 
-    def _heartbeat(self, consumer: Consumer, _: Belief) -> Step:
+    def _heartbeat(self, consumer: Consumer, _: ConsumerState) -> Step:
         who, off, number = self._who(), self._when(), consumer.number
 
-        def build(side: Teller) -> Message:
-            belief = side.beliefs[number]
+        def build(side: SideView) -> Message:
+            state = side.states[number]
             return HeartbeatRequest(
                 group_id=self._group,
-                generation_id=belief.generation + off,
-                member_id=who(belief),
+                generation_id=state.generation + off,
+                member_id=who(state),
                 group_instance_id=consumer.instance,
             )
 
         return Step(f"heartbeats, off by {off}", number, ApiKey.HEARTBEAT, build)
 
-    def _leave(self, consumer: Consumer, _: Belief) -> Step:
-        """By its id; in batches also others by their instances, as an administrator does."""
+    def _leave(self, consumer: Consumer, _: ConsumerState) -> Step:
+        """Leaves by its id; in batches also removes others by their instances, as an administrator does."""
         who, number = self._who(), consumer.number
         batched = consumer.version(ApiKey.LEAVE_GROUP) >= 3
         statics = [each.instance for each in self._consumers if each.instance]
         removed = self._chance.choice(statics) if statics and self._chance.random() < 0.3 else None
 
-        def build(side: Teller) -> Message:
-            member_id = who(side.beliefs[number])
+        def build(side: SideView) -> Message:
+            member_id = who(side.states[number])
             if not batched:
                 return LeaveGroupRequest(group_id=self._group, member_id=member_id)
             members = [MemberIdentity(member_id=member_id, group_instance_id=consumer.instance)]
@@ -255,7 +255,7 @@ class Author:
 
         return Step(f"leaves, and removes {removed if batched else None}", number, ApiKey.LEAVE_GROUP, build)
 
-    def _commit(self, consumer: Consumer, _: Belief) -> Step:
+    def _commit(self, consumer: Consumer, _: ConsumerState) -> Step:
         self._offset += 1
         number, off, who = consumer.number, self._when(), self._who()
         simple = self._chance.random() < 0.15
@@ -267,19 +267,19 @@ class Author:
         )
         topic = OffsetCommitRequestTopic(name=self._topic, partitions=(part,))
 
-        def build(side: Teller) -> Message:
-            belief = side.beliefs[number]
+        def build(side: SideView) -> Message:
+            state = side.states[number]
             return OffsetCommitRequest(
                 group_id=self._group,
-                generation_id_or_member_epoch=-1 if simple else belief.generation + off,
-                member_id="" if simple else who(belief),
+                generation_id_or_member_epoch=-1 if simple else state.generation + off,
+                member_id="" if simple else who(state),
                 group_instance_id=instance,
                 topics=(topic,),
             )
 
         return Step(f"commits {self._offset}, off by {off}, simple {simple}", number, ApiKey.OFFSET_COMMIT, build)
 
-    def _fetch(self, consumer: Consumer, _: Belief) -> Step:
+    def _fetch(self, consumer: Consumer, _: ConsumerState) -> Step:
         version, everything = consumer.version(ApiKey.OFFSET_FETCH), self._chance.random() < 0.5
         indexes = tuple(range(PARTITIONS + 1))
         if version >= 8:
@@ -295,22 +295,22 @@ class Author:
             request = OffsetFetchRequest(group_id=self._group, topics=all_topics)
         return Step("fetches offsets", consumer.number, ApiKey.OFFSET_FETCH, lambda _: request)
 
-    def _describe(self, consumer: Consumer, _: Belief) -> Step:
+    def _describe(self, consumer: Consumer, _: ConsumerState) -> Step:
         request = DescribeGroupsRequest(groups=(self._group, f"{self._group}-unknown"))
         return Step("describes", consumer.number, ApiKey.DESCRIBE_GROUPS, lambda _: request)
 
-    def _list(self, consumer: Consumer, _: Belief) -> Step:
+    def _list(self, consumer: Consumer, _: ConsumerState) -> Step:
         states = tuple(self._chance.sample(STATES, self._chance.randrange(3)))
         types = tuple(self._chance.sample(TYPES, self._chance.randrange(3)))
         newest = consumer.version(ApiKey.LIST_GROUPS) >= 5
         request = ListGroupsRequest(states_filter=states, types_filter=types) if newest else ListGroupsRequest()
         return Step(f"lists {request}", consumer.number, ApiKey.LIST_GROUPS, lambda _: request)
 
-    def _delete_group(self, consumer: Consumer, _: Belief) -> Step:
+    def _delete_group(self, consumer: Consumer, _: ConsumerState) -> Step:
         request = DeleteGroupsRequest(groups_names=(self._group,))
         return Step("deletes the group", consumer.number, ApiKey.DELETE_GROUPS, lambda _: request)
 
-    def _delete_offsets(self, consumer: Consumer, _: Belief) -> Step:
+    def _delete_offsets(self, consumer: Consumer, _: ConsumerState) -> Step:
         parts = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in range(PARTITIONS))
         topic = OffsetDeleteRequestTopic(name=self._topic, partitions=parts)
         request = OffsetDeleteRequest(group_id=self._group, topics=(topic,))

@@ -1,4 +1,4 @@
-"""Raw frames of the classic group protocol: look at groups, or be a member that reports every error it gets."""
+"""Raw frames of the classic group protocol: describe groups, or be a member that records every error it gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DESCRIBE_GROUPS = 15
 
 
 def find_coordinator(connection: RawConnection, group: str) -> str:
-    """FindCoordinator 0, again until there is one and it has loaded (the offsets topic may have to be made first)."""
+    """FindCoordinator 0, repeated until the coordinator has loaded; the offsets topic may not exist yet."""
     wait_for(lambda: "COORDINATOR" not in _coordinator_error(connection, group), f"the coordinator of {group!r}")
     return _coordinator_error(connection, group)
 
@@ -29,13 +29,13 @@ def _coordinator_error(connection: RawConnection, group: str) -> str:
     reader = connection.call(frames.HEARTBEAT, 1, Body().string(group).put("i", 1).string("nobody"))
     reader.one("i")
     answer = error_name(reader.one("h"))
-    if answer == "NONE":  # what a stranger's heartbeat is told while the group's shard loads
+    if answer == "NONE":  # the answer to an unknown member while the group's shard loads
         return "COORDINATOR_LOAD_IN_PROGRESS"
     return answer if "COORDINATOR" in answer else "NONE"
 
 
 def describe_group(bootstrap: str, group: str) -> dict[str, Any]:
-    """DescribeGroups 0 by the group's coordinator: state, protocol and how many partitions each member holds."""
+    """DescribeGroups 0 by the group's coordinator: state, protocol and the number of partitions of each member."""
     found: dict[str, Any] = {}
     for broker in bootstrap.split(","):
         found = _described_by(broker, group)
@@ -62,7 +62,7 @@ def _member(reader: Reader) -> int:
 
 
 def held_partitions(assignment: bytes) -> int:
-    """How many partitions a consumer's assignment names."""
+    """The number of partitions in a consumer's assignment."""
     if not assignment:
         return 0
     reader = Reader(assignment)
@@ -71,7 +71,7 @@ def held_partitions(assignment: bytes) -> int:
 
 
 def await_group(bootstrap: str, group: str, held: list[int], timeout_s: float = 60.0) -> dict[str, Any]:
-    """Return once the group is stable with these numbers of partitions per member."""
+    """Returns once the group is stable with these numbers of partitions per member."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = describe_group(bootstrap, group)
@@ -83,7 +83,7 @@ def await_group(bootstrap: str, group: str, held: list[int], timeout_s: float = 
 
 
 class RawMember(threading.Thread):
-    """A member by the book: join, sync, heartbeat; joins again whenever it is told to; counts every error code."""
+    """A member that joins, syncs and sends heartbeats, joins again when required, and counts every error code."""
 
     def __init__(self, bootstrap: str, group: str, *, session_ms: int = 6000) -> None:
         super().__init__(daemon=True)
@@ -108,7 +108,7 @@ class RawMember(threading.Thread):
             self.failure = error
 
     def leave(self) -> None:
-        """Leave at the next step."""
+        """Leaves at the next step."""
         self._leave.set()
 
     def _note(self, step: str, error: str) -> bool:

@@ -34,20 +34,20 @@ OFFICIAL_IMAGE = "apache/kafka:4.3.1"
 HEAP = "-Xms128m -Xmx768m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 _NODE_ID = 1
-# Far longer than the default of 9 s: a broker that stands still for so long, on a busy machine, loses the leadership of
-# its partitions for a moment, and its coordinators load all groups anew under a script's feet. After a crash it may
-# register again only when its old session is over, so `_forget_crashed` ends that.
+# Far longer than the default of 9 s. A broker that is suspended for so long, on a busy machine, loses the leadership of
+# its partitions for a moment, and its coordinators load all groups again in the middle of a script. After a crash it
+# may register again only when its old session is over, so `_forget_crashed` ends that.
 _LONG_SESSIONS = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "250"}
 _CONTROLLER_WITHIN_S = 120.0
 _BROKER_ID_NOT_REGISTERED = 102
 
 
 class UnavailableError(Exception):
-    """This provider cannot serve here; the message says why."""
+    """This provider cannot be used here; the message has the reason."""
 
 
 def jars_folder() -> Path:
-    """Where ``scripts/fetch_jars.sh`` puts jars."""
+    """The folder that ``scripts/fetch_jars.sh`` writes to."""
     return Path(os.environ.get("ODRADEK_JARS", ROOT / ".cache" / "jars"))
 
 
@@ -61,7 +61,7 @@ def java_command() -> str:
 
 
 def formatted(storage_tool: list[str], cluster_id: str, config: Path) -> None:
-    """Make the directories that a configuration names ready for a cluster. Raises UnavailableError."""
+    """Formats the directories of a configuration for a cluster. Raises UnavailableError."""
     result = _run([*storage_tool, "format", "-t", cluster_id, "-c", str(config)], timeout_s=60)
     if result.returncode != 0:
         raise UnavailableError(f"kafka-storage format: {_last_line(result)}")
@@ -70,7 +70,7 @@ def formatted(storage_tool: list[str], cluster_id: str, config: Path) -> None:
 def kafka_settings(
     port: int, controller_port: int, *, host: str, settings: Mapping[str, str] = SETTINGS
 ) -> dict[str, str]:
-    """The broker's configuration: `settings` and what a single KRaft node needs."""
+    """The broker's configuration: `settings` and those that a single KRaft node needs."""
     return {
         "node.id": str(_NODE_ID),
         "process.roles": "broker,controller",
@@ -85,7 +85,7 @@ def kafka_settings(
 
 
 def start_real_kafka() -> Broker:
-    """Start Kafka by the first provider that can. Raises UnavailableError naming every reason."""
+    """Starts Kafka by the first provider that works. Raises UnavailableError with every provider's reason."""
     reasons: list[str] = []
     for provide in _providers():
         try:
@@ -147,12 +147,12 @@ def _last_line(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def _forget_crashed(controller: str) -> None:
-    """Have the controller forget the broker that was killed, so that its successor may register at once.
+    """Unregisters the killed broker, so that its successor may register at once.
 
-    To be called while Kafka starts again, once. Raises TimeoutError.
+    Must be called once, while Kafka starts again. Raises TimeoutError.
     """
     deadline = time.monotonic() + _CONTROLLER_WITHIN_S
-    # not registered: asked before, and the answer was lost; asking on would unregister the successor
+    # not registered: an earlier request succeeded and its answer was lost; repeating it would unregister the successor
     while (error := _unregister(controller)) not in (0, _BROKER_ID_NOT_REGISTERED):
         if time.monotonic() > deadline:
             raise TimeoutError(f"the controller at {controller} did not forget the crashed broker: {error}")
@@ -160,7 +160,7 @@ def _forget_crashed(controller: str) -> None:
 
 
 def _unregister(controller: str) -> int | str:
-    """UnregisterBroker 0: the error code of its answer, or why there was none."""
+    """UnregisterBroker 0: the error code of its answer, or the reason why there was none."""
     host, port = controller.rsplit(":", 1)
     request = struct.pack(">hhihBiB", 64, 0, 1, -1, 0, _NODE_ID, 0)
     try:
@@ -172,9 +172,9 @@ def _unregister(controller: str) -> int | str:
 
 
 class ContainerKafka:
-    """Kafka in a container, through testcontainers.
+    """Kafka in a container, by testcontainers.
 
-    The reaper of testcontainers is itself an image to pull, so it is off; a guard removes the container instead.
+    The reaper of testcontainers would need an image to be pulled, so it is off; a guard removes the container instead.
     """
 
     name = "kafka"
@@ -241,7 +241,7 @@ def environment_name(key: str) -> str:
 
 
 class JvmKafka:
-    """Kafka on the local JVM, out of the same jars."""
+    """Kafka on the local JVM, from the same jars."""
 
     name = "kafka"
     replicas = 1

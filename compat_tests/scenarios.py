@@ -18,7 +18,7 @@ CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 def codecs(client: ModuleType, side: Side) -> Any:
-    """Every codec: records come back as sent, and the broker stored the codec that the client chose."""
+    """Every codec: records come back as sent, and the broker stores the codec that the client chose."""
     found = {}
     for codec in CODECS:
         topic = side.topic(codec)
@@ -110,7 +110,7 @@ def two_groups(client: ModuleType, side: Side) -> Any:
 
 
 def take_over(client: ModuleType, name: str, side: Side) -> Any:
-    """Four members, three partitions: one idles; the process of an owner is killed and the idle one takes over."""
+    """Four members, three partitions: one is idle; the process of an owner is killed and the idle one takes over."""
     topic = side.topic(partitions=3)
     sent = [Record(b"before %d" % n, partition=n % 3) for n in range(30)]
     with Members(name, side.bootstrap, side.name("group"), topic) as members:
@@ -137,9 +137,9 @@ def take_over(client: ModuleType, name: str, side: Side) -> Any:
 
 
 def concurrent_rebalances(client: ModuleType, name: str, side: Side) -> Any:
-    """Members come and go together, twice; those that stay are never told that they are unknown.
+    """Members join and leave together, twice; those that stay never get UNKNOWN_MEMBER_ID.
 
-    Those that leave live in a process of their own: one that leaves in the middle of a rebalance may well be told so.
+    Those that leave are in a separate process, since a member that leaves during a rebalance may get it.
     """
     topic = side.topic(partitions=6)
     with Members(name, side.bootstrap, side.name("group"), topic, session_ms=15_000) as members:
@@ -175,7 +175,7 @@ def crash_resume(client: ModuleType, side: Side) -> Any:
 
 
 def idempotent_retry(client: ModuleType, side: Side) -> Any:
-    """An idempotent producer goes on sending while the broker is killed and starts again: everything once, in order."""
+    """An idempotent producer keeps sending while the broker is killed and restarted: everything once, in order."""
     topic = side.topic()
     sent = [Record(b"%d" % n, partition=0) for n in range(200)]
     restart = threading.Thread(target=side.broker.restart)
@@ -196,7 +196,7 @@ def idempotent_retry(client: ModuleType, side: Side) -> Any:
 def offsets_by_time(client: ModuleType, side: Side) -> Any:
     topic = side.topic()
     times = [1000, 2000, 2000, 3000, 2500, 5000]
-    for time in times:  # a batch each, so that the index and not only the batch is asked
+    for time in times:  # one record per batch, so that offsets are looked up in the index and not only in the batch
         client.produce(side.bootstrap, topic, [Record(b"x", timestamp_ms=EPOCH_MS + time)])
     asked = [EPOCH_MS + t for t in (0, 1000, 1001, 2000, 2600, 3000, 4000, 5000, 5001)]
     appended = side.topic("append-time", message_timestamp_type="LogAppendTime")

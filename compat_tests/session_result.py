@@ -1,4 +1,4 @@
-"""What a session has compared: of one process, or put together from the processes of a session that runs in several."""
+"""The comparisons of a session: of one process, or combined from the processes of a session that runs in several."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ SLOWEST = 8
 
 @dataclass
 class SessionResult:
-    """`served` says which real Kafka was compared with which broker; empty until one was started."""
+    """`served` has the real Kafka and the broker that were compared; empty until one was started."""
 
     served: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     driven: set[tuple[ApiKey, int]] = field(default_factory=set[tuple[ApiKey, int]])
 
     def take(self, both: Comparison) -> None:
-        """Add what one process has compared."""
+        """Adds the comparisons of one process."""
         kafka = both.kafka.provider if both.kafka else "none (ODRADEK_NO_JAVA=1)"
         self.served.append((kafka, both.odradek.provider))
         self.outcomes += both.outcomes
         self.driven |= both.driven
 
     def as_text(self) -> str:
-        """For another process, which `take_text`s it."""
+        """Serializes it for another process, which calls `take_text`."""
         outcomes = [
             [each.case.client, each.case.row, each.case.name, each.status, each.detail, each.seconds]
             for each in self.outcomes
@@ -39,14 +39,14 @@ class SessionResult:
         return json.dumps([self.served, outcomes, [(int(key), version) for key, version in self.driven]])
 
     def take_text(self, text: str) -> None:
-        """Add what another process has compared."""
+        """Adds the comparisons of another process."""
         served, outcomes, driven = json.loads(text)
         self.served += [(kafka, odradek) for kafka, odradek in served]
         self.outcomes += [_outcome(*each) for each in outcomes]
         self.driven |= {(ApiKey(key), version) for key, version in driven}
 
     def lines(self) -> list[str]:
-        """For the terminal: who served, the matrix, and the cases that took longest."""
+        """Lines for the terminal: the brokers, the matrix, and the slowest cases."""
         served = [
             f"real Kafka served by: {kafka}; compared with: {odradek}" for kafka, odradek in sorted(set(self.served))
         ]
@@ -59,14 +59,14 @@ class SessionResult:
         return [*served, *matrix.terminal_lines(self.outcomes), *slow]
 
     def write_matrix(self) -> str:
-        """Write the page of the matrix; its path."""
+        """Writes the page of the matrix; returns its path."""
         page = ROOT / "docs" / "compat_matrix.md"
         kafka, odradek = self.served[0]
         page.write_text(matrix.markdown(self.outcomes, kafka, odradek))
         return str(page.relative_to(ROOT))
 
     def write_apis(self) -> Sequence[str]:
-        """Write the note and the page of the APIs; their paths."""
+        """Writes the note and the page of the APIs; returns their paths."""
         api_table.write_driven(self.driven)
         api_table.write_page()
         return [api_table.DRIVEN, str(api_table.PAGE)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def quick_to_start() -> None:
-    """Let every JVM of Spark that this process starts, itself or through others, compile quickly instead of well."""
+    """Makes every JVM of Spark that this process starts, also indirectly, use only the quick compiler."""
     os.environ.setdefault("SPARK_CONF_DIR", str(ROOT / "compat_tests" / "spark_conf"))
     os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 

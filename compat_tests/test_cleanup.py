@@ -67,7 +67,7 @@ class Topic:
         return self._wire.call(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions[0].offset
 
     def left(self) -> dict[str, Any]:
-        """Log start and end, and the offset, key and size of every record."""
+        """Log start and end offset, and the offset, key and size of every record."""
         start, end = self.offset(-2), self.offset(-1)
         records: list[tuple[int, bytes | None, int]] = []
         offset = start
@@ -76,7 +76,7 @@ class Topic:
             request = FetchRequest(topics=(FetchTopic(topic=self.name, partitions=(part,)),), max_wait_ms=100)
             [answered] = self._wire.call(ApiKey.FETCH, 11, request).responses
             if answered.partitions[0].error_code:
-                return self.left()  # the log start has moved meanwhile
+                return self.left()  # the log start offset has moved meanwhile
             chunk = memoryview(bytes(answered.partitions[0].records or b""))
             before = offset
             for header in iter_headers(chunk, allow_partial_tail=True):
@@ -88,7 +88,7 @@ class Topic:
 
 
 def expect(topic: Topic, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Wait until the broker has cleaned up, and then until nothing changes any more."""
+    """Waits until the broker has cleaned up and nothing changes any more; returns what is left."""
     deadline = time.monotonic() + WAIT_LIMIT_S
     last: dict[str, Any] = {}
     while time.monotonic() < deadline:

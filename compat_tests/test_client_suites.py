@@ -1,4 +1,4 @@
-"""Client libraries' own integration tests: whatever passes on a real Kafka passes on Odradek in the same run."""
+"""Client libraries' own integration tests: a test that passes on a real Kafka passes on Odradek in the same run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ LIMIT_S = 240
 
 
 def check(comparison: Comparison, run: Callable[[str], dict[str, Result]], skips: Sequence[Skip]) -> dict[str, Result]:
-    """Run on one side after the other, compare, and return what Odradek's side gave.
+    """Runs on one side after the other, compares, and returns the results on Odradek.
 
-    Not at once: on two cores the sides starve each other's members, whose sessions of 4 s may end meanwhile.
+    The sides do not run in parallel: on two cores they slow each other's members down, whose sessions of 4 s may then
+    end.
     """
     assert comparison.kafka is not None, "no real Kafka here (ODRADEK_NO_JAVA=1)"
     kafkas, ours = run(comparison.kafka.bootstrap), run(comparison.odradek.bootstrap)
@@ -52,7 +53,7 @@ def test_franz_go_group_and_transaction_etl(comparison: Comparison) -> None:
 def test_franz_go_others(comparison: Comparison) -> None:
     needs("go")
     needs("java")
-    # Those that skip themselves here would only take Kafka's time; docs/client_suites.md has them.
+    # Tests that skip themselves on Odradek only cost time on Kafka; docs/client_suites.md has them.
     tests = [t for t in franz_go.OTHERS if not any(skip.covers(t, ADVERTISED) for skip in franz_go.SKIPS)]
     ours = check(comparison, lambda at: franz_go.run(at, tests, records=RECORDS, timeout_s=LIMIT_S), franz_go.SKIPS)
     assert {"TestGroupSimple/classic", "TestConsumeRegex", "TestClient_Produce"} <= offered(ours)

@@ -1,7 +1,7 @@
 """The clients' cases over three nodes: a few of each client, all of them with ODRADEK_CLUSTER_CLIENTS=all.
 
-What is observed of the crash of a broker that is alone has no meaning here: `test_cluster_history.py` and
-`tests/gateway/testing` kill the nodes of a cluster.
+Cases about the crash of a single broker are excluded: `test_cluster_history.py` and `tests/gateway/testing` kill the
+nodes of a cluster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FEW = {
     "aiokafka/seek-and-replay",
     "java-tools/transactions",
 }
-"""What needs several brokers most: partitions of many leaders, groups of both protocols, transactions."""
+"""Cases for which several brokers matter most: leaders on several nodes, groups of both protocols, transactions."""
 OF_ONE_BROKER = {
     "crash-resume",
     "idempotent-retry",
@@ -41,11 +41,11 @@ OF_ONE_BROKER = {
     "administration",
     "configs",
 }
-"""Rows that crash the broker, or look at what a single one is told of itself."""
+"""Rows that crash the broker, or check a single broker's answers about itself."""
 RACES = {
     "aiokafka/unknown-topic": "whether Kafka's next broker knows a topic that the one before has just created by itself"
 }
-"""Cases whose outcome over several brokers is open in Kafka as well, and what it depends on."""
+"""Cases whose outcome over several brokers is undetermined in Kafka as well, with what it depends on."""
 BOOKS = (
     test_kafka_python.BOOK,
     test_librdkafka.BOOK,
@@ -58,7 +58,7 @@ BOOKS = (
 
 
 def chosen() -> list[Any]:
-    """The cases that run, each under its client and name."""
+    """The cases to run, each under its client and name."""
     everything = os.environ.get("ODRADEK_CLUSTER_CLIENTS") == "all"
     cases = [
         case for book in BOOKS for case in book.cases if case.row not in OF_ONE_BROKER and "crash" not in case.name

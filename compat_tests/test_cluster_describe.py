@@ -1,4 +1,4 @@
-"""What brokers tell of each other and of replicas, from three nodes of Kafka and three of Odradek."""
+"""Metadata about brokers and replicas, from three nodes of Kafka and three of Odradek."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.cluster_stage import ClusterStage, Story, Told, compare
+from compat_tests.cluster_stage import ClusterStage, Observed, Story, compare
 from compat_tests.clusters import Nodes
 from compat_tests.every_version import Wire
 from compat_tests.processes import wait_for
@@ -34,7 +34,7 @@ from odradek.wire.messages.renew_delegation_token import RenewDelegationTokenReq
 from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 OF_CONTROLLERS = {17, 36, 41, 50, 59, 63, 73, 82}
-"""SASL; tokens' and users' descriptions, at which Kafka's controllers fail inside; what nodes send each other."""
+"""SASL; descriptions of tokens and users, at which Kafka's controllers fail internally; requests between nodes."""
 BROKER = 4
 CONTROLLERS = 2
 
@@ -58,34 +58,34 @@ ADMINISTRATION: list[tuple[ApiKey, int, Any]] = [
     (ApiKey.RENEW_DELEGATION_TOKEN, 2, RenewDelegationTokenRequest()),
     (ApiKey.EXPIRE_DELEGATION_TOKEN, 2, ExpireDelegationTokenRequest()),
 ]
-"""What tools ask of controllers (`--bootstrap-controller`), beside what the other stories send to brokers."""
+"""Requests of tools to controllers (`--bootstrap-controller`), beyond those that other stories send to brokers."""
 
 
-def brokers(stage: ClusterStage) -> Iterator[Told]:
-    """Every node names all brokers, with their racks and in order, whichever is asked."""
+def brokers(stage: ClusterStage) -> Iterator[Observed]:
+    """Every node returns all brokers, with their racks and in order."""
     for node in stage.running:
         for version in (1, 12, 13):
             asked = MetadataRequest(topics=(), allow_auto_topic_creation=version < 4)
-            told = stage.call(node, ApiKey.METADATA, version, asked)
-            yield f"metadata {version} of {node}", told.brokers
-            assert told.controller_id in stage.running
+            answer = stage.call(node, ApiKey.METADATA, version, asked)
+            yield f"metadata {version} of {node}", answer.brokers
+            assert answer.controller_id in stage.running
         cluster = stage.call(node, ApiKey.DESCRIBE_CLUSTER, 2, DescribeClusterRequest())
         yield f"cluster of {node}", (cluster.error_code, sorted(cluster.brokers, key=lambda each: each.broker_id))
 
 
-def placement(stage: ClusterStage) -> Iterator[Told]:
-    """How many partitions each broker leads is Kafka's; which ones, and where the other replicas are, is chance."""
+def placement(stage: ClusterStage) -> Iterator[Observed]:
+    """The number of partitions that each broker leads is Kafka's; which ones, and the other replicas, are random."""
     for partitions, factor in ((1, 1), (2, 3), (3, 3), (7, 2), (9, 3), (-1, -1)):
         topic = stage.create(suffix=f"-{partitions}-{factor}", num_partitions=partitions, replication_factor=factor)
-        told = stage.partitions(topic)
-        led = Counter(part.leader_id for part in told)
-        assert all(part.replica_nodes[0] == part.leader_id for part in told)
-        assert all(len(set(part.replica_nodes)) == len(part.replica_nodes) for part in told)
+        answer = stage.partitions(topic)
+        led = Counter(part.leader_id for part in answer)
+        assert all(part.replica_nodes[0] == part.leader_id for part in answer)
+        assert all(len(set(part.replica_nodes)) == len(part.replica_nodes) for part in answer)
         yield topic, sorted(led.values())
 
 
-def replicas(stage: ClusterStage) -> Iterator[Told]:
-    """A topic of given replicas, as each version of Metadata and DescribeTopicPartitions tell of it."""
+def replicas(stage: ClusterStage) -> Iterator[Observed]:
+    """A topic with explicit replicas, in each version of Metadata and DescribeTopicPartitions."""
     topic = stage.create([[3, 1, 2], [1, 2, 3], [2, 3, 1]], configs={"min.insync.replicas": "1"})
     for index, isr in enumerate(([1, 2, 3],) * 3):
         stage.await_isr(topic, index, *isr)
@@ -97,18 +97,18 @@ def replicas(stage: ClusterStage) -> Iterator[Told]:
             yield f"metadata {version} of {node}", stage.call(node, ApiKey.METADATA, version, asked).topics
 
 
-def quorum(stage: ClusterStage) -> Iterator[Told]:
-    """DescribeQuorum by every broker: the active controller answers for all, with the voters and how far they are."""
+def quorum(stage: ClusterStage) -> Iterator[Observed]:
+    """DescribeQuorum by every broker: the active controller answers for all, with the voters and their log ends."""
     leader = stage.active_controller()
     for node in stage.running:
-        told = stage.quorum(node)
-        [part] = told.topics[0].partitions
+        answer = stage.quorum(node)
+        [part] = answer.topics[0].partitions
         assert part.leader_id == leader
         voters = sorted(part.current_voters, key=lambda each: each.replica_id)
         yield (
             f"by {node}",
             {
-                "error": (told.error_code, part.error_code),
+                "error": (answer.error_code, part.error_code),
                 "epoch": part.leader_epoch > 0,
                 "high watermark": part.high_watermark > 0,
                 "voters": [voter.replica_id for voter in voters],
@@ -118,14 +118,14 @@ def quorum(stage: ClusterStage) -> Iterator[Told]:
                 "observers": len(part.observers),
                 "nodes": [
                     (node.node_id, [(each.name, bool(each.port)) for each in node.listeners])
-                    for node in sorted(told.nodes, key=lambda each: each.node_id)
+                    for node in sorted(answer.nodes, key=lambda each: each.node_id)
                 ],
             },
         )
 
 
-def log_dirs(stage: ClusterStage) -> Iterator[Told]:
-    """DescribeLogDirs by every broker: what lies in its own directory."""
+def log_dirs(stage: ClusterStage) -> Iterator[Observed]:
+    """DescribeLogDirs by every broker, which returns its own directory."""
     topic = stage.create([[1, 2], [2, 3]])
     stage.write(1, topic)
     stage.await_isr(topic, 0, 1, 2)
@@ -141,8 +141,8 @@ def log_dirs(stage: ClusterStage) -> Iterator[Told]:
         yield f"of {node}", {"errors": [result.error_code for result in results], "found": found}
 
 
-def broker_settings(stage: ClusterStage) -> Iterator[Told]:
-    """A broker describes its own settings only; those of all and those that were changed are told by every one."""
+def broker_settings(stage: ClusterStage) -> Iterator[Observed]:
+    """A broker describes its own settings only; cluster-wide settings and changed ones are returned by every broker."""
     for node in stage.running:
         for asked in ("", "1", "2", "9", "x"):
             resource = DescribeConfigsResource(
@@ -165,13 +165,13 @@ def broker_settings(stage: ClusterStage) -> Iterator[Told]:
 
 
 def _config(result: Any) -> Any:
-    """A described resource: its error, and each setting with where it comes from."""
+    """A described resource: its error, and each setting with its source."""
     configs = sorted((config.name, config.value, config.config_source) for config in result.configs)
     return (result.error_code, configs)
 
 
 def _set(stage: ClusterStage, node: int, broker: str, name: str, value: str | None) -> Any:
-    """IncrementalAlterConfigs of a broker's setting, asked of any node; without a value the default is restored."""
+    """IncrementalAlterConfigs of a broker's setting, by any node; without a value the default is restored."""
     change = AlterableConfig(name=name, config_operation=int(value is None), value=value)
     resource = AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=(change,))
     request = IncrementalAlterConfigsRequest(resources=(resource,))
@@ -186,7 +186,7 @@ def _cleaners(stage: ClusterStage) -> str:
     return stage.call(2, ApiKey.DESCRIBE_CONFIGS, 4, request).results[0].configs[0].value
 
 
-def features(stage: ClusterStage) -> Iterator[Told]:
+def features(stage: ClusterStage) -> Iterator[Observed]:
     """UpdateFeatures by a broker that is not the controller, and the level at every broker afterwards."""
     elsewhere = next(node for node in stage.running if node != stage.active_controller())
     for level in (1, 2):
@@ -203,12 +203,12 @@ def features(stage: ClusterStage) -> Iterator[Told]:
 
 def _level(stage: ClusterStage, node: int) -> int:
     request = ApiVersionsRequest(client_software_name="cluster", client_software_version="1")
-    told = stage.call(node, ApiKey.API_VERSIONS, 3, request).finalized_features
-    return next(each.max_version_level for each in told if each.name == "transaction.version")
+    answer = stage.call(node, ApiKey.API_VERSIONS, 3, request).finalized_features
+    return next(each.max_version_level for each in answer if each.name == "transaction.version")
 
 
-def controllers(stage: ClusterStage) -> Iterator[Told]:
-    """The controllers' listener serves what is a controller's, and closes the connection at the rest."""
+def controllers(stage: ClusterStage) -> Iterator[Observed]:
+    """The controller listener serves a controller's requests, and closes the connection for all others."""
     leader, made = stage.active_controller(), dict[str, Any]()
     for node in stage.running:
         part = "active" if node == leader else "standby"
@@ -231,7 +231,7 @@ def controllers(stage: ClusterStage) -> Iterator[Told]:
 
 
 def _refused(stage: ClusterStage, node: int, key: ApiKey, version: int, request: Any) -> str:
-    """Whether the controllers' listener closes the connection."""
+    """True if the controller listener closes the connection."""
     with Wire(stage.nodes[node].controller) as wire:
         try:
             return type(wire.call(key, version, request)).__name__
@@ -252,7 +252,7 @@ STORIES: list[Story] = [
 
 
 KNOWN = {"broker_settings": [r".*log\.cleaner\.threads of 2 at 1.*"]}
-"""The controller knows all brokers' settings, and whichever broker is asked sends them on (docs/differences.md)."""
+"""The controller has all brokers' settings, and any broker forwards the request to it (docs/differences.md)."""
 
 
 @pytest.mark.parametrize("story", STORIES)

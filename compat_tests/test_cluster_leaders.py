@@ -1,4 +1,4 @@
-"""Requests to the wrong broker, and to a follower on purpose: what three nodes of Kafka answer, and Odradek's."""
+"""Requests to the wrong broker, and to a follower on purpose: the answers of three nodes of Kafka, and of Odradek."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from compat_tests.cluster_stage import ClusterStage, Story, Told, compare
+from compat_tests.cluster_stage import ClusterStage, Observed, Story, compare
 from compat_tests.clusters import Nodes
 from compat_tests.processes import wait_for
 from odradek.wire.api_keys import ApiKey
@@ -61,8 +61,8 @@ def listed(stage: ClusterStage, node: int, topic: str, version: int, timestamp: 
     return stage.call(node, ApiKey.LIST_OFFSETS, version, request)
 
 
-def wrong_broker(stage: ClusterStage) -> Iterator[Told]:
-    """A follower (2) and a broker without a replica (3) are asked what the leader (1) is to answer."""
+def wrong_broker(stage: ClusterStage) -> Iterator[Observed]:
+    """A follower (2) and a broker without a replica (3) get requests for the leader (1)."""
     topic = stage.create([[1, 2]])
     stage.write(1, topic)
     yield "no such partition", stage.produced(2, topic, index=7)
@@ -81,8 +81,8 @@ def wrong_broker(stage: ClusterStage) -> Iterator[Told]:
         yield f"delete records at {node}", stage.call(node, ApiKey.DELETE_RECORDS, 2, deleted)
 
 
-def epochs_of_leaders(stage: ClusterStage) -> Iterator[Told]:
-    """A client that knows another epoch than the broker, at the leader and at a follower."""
+def epochs_of_leaders(stage: ClusterStage) -> Iterator[Observed]:
+    """Requests with another leader epoch than the broker's, to the leader and to a follower."""
     topic = stage.create([[1, 2]])
     stage.write(1, topic)
     for node in (1, 2):
@@ -93,8 +93,8 @@ def epochs_of_leaders(stage: ClusterStage) -> Iterator[Told]:
             yield f"list offsets of {node} with {epoch}", listed(stage, node, topic, 9, epoch=epoch)
 
 
-def nearest_replica(stage: ClusterStage) -> Iterator[Told]:
-    """KIP-392: the leader names the replica in the consumer's rack, and that one serves what is committed."""
+def nearest_replica(stage: ClusterStage) -> Iterator[Observed]:
+    """KIP-392: the leader returns the replica in the consumer's rack, which serves committed records."""
     topic = stage.create([[1, 2]])
     stage.write(1, topic)
     stage.await_isr(topic, 0, 1, 2)
@@ -109,17 +109,17 @@ def nearest_replica(stage: ClusterStage) -> Iterator[Told]:
 
 
 def high_watermark(stage: ClusterStage, node: int, topic: str) -> int:
-    """What a replica tells consumers."""
+    """The high watermark that a replica returns to consumers."""
     return fetched(stage, node, topic, 12).responses[0].partitions[0].high_watermark
 
 
 def preferred(stage: ClusterStage, node: int, topic: str, rack: str) -> int:
-    """The replica that a consumer of the rack is sent to."""
+    """The preferred read replica for a consumer of the rack."""
     return fetched(stage, node, topic, 12, rack=rack).responses[0].partitions[0].preferred_read_replica
 
 
 def coordinator(stage: ClusterStage, kind: int, node: int = 1) -> int:
-    """The broker that coordinates the story's group or transactional id, as one node says."""
+    """The coordinator of the story's group or transactional id, according to one node."""
 
     def found() -> Any:
         request = FindCoordinatorRequest(coordinator_keys=(stage.name,), key_type=kind)
@@ -130,7 +130,7 @@ def coordinator(stage: ClusterStage, kind: int, node: int = 1) -> int:
 
 
 def _at(stage: ClusterStage, node: int, name: str) -> Iterator[tuple[str, Any]]:
-    """What members, tools and producers ask a coordinator; nothing of it changes anything."""
+    """Requests of members, tools and producers to a coordinator; none of them changes anything."""
     offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     commit = OffsetCommitRequestTopic(name="not-there", partitions=(offset,))
     protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
@@ -163,8 +163,8 @@ def _at(stage: ClusterStage, node: int, name: str) -> Iterator[tuple[str, Any]]:
         yield key.name, stage.call(node, key, version, request)
 
 
-def coordinators(stage: ClusterStage) -> Iterator[Told]:
-    """All name the same coordinator, and the others say NOT_COORDINATOR, or leave the group out of lists."""
+def coordinators(stage: ClusterStage) -> Iterator[Observed]:
+    """All nodes return the same coordinator; the others answer NOT_COORDINATOR, or omit the group from lists."""
     of_group, of_id = coordinator(stage, GROUP), coordinator(stage, TRANSACTION)
     for kind, mine in ((GROUP, of_group), (TRANSACTION, of_id)):
         assert {coordinator(stage, kind, node) for node in stage.running} == {mine}
@@ -184,7 +184,7 @@ def coordinators(stage: ClusterStage) -> Iterator[Told]:
 
 
 def commit(stage: ClusterStage, node: int) -> None:
-    """An offset of a topic that is there, which makes the group."""
+    """Commits an offset of an existing topic, which creates the group."""
     topic = stage.create([[1, 2]])
     part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topics = (OffsetCommitRequestTopic(name=topic, partitions=(part,)),)
@@ -197,8 +197,8 @@ def commit(stage: ClusterStage, node: int) -> None:
     wait_for(is_taken, f"node {node} to coordinate {stage.name}")
 
 
-def envelopes(stage: ClusterStage) -> Iterator[Told]:
-    """What brokers send on to the controller is no request for clients: the connection is closed."""
+def envelopes(stage: ClusterStage) -> Iterator[Observed]:
+    """Envelopes of brokers to the controller are not for clients: the connection is closed."""
     for node in stage.running:
         try:
             envelope = EnvelopeRequest(request_data=b"", client_host_address=b"\x7f\0\0\x01")

@@ -1,7 +1,7 @@
-"""The requests of one broker once more, over three nodes: each goes to the leader or coordinator that serves it.
+"""The requests for one broker, sent to three nodes: each goes to the leader or coordinator that serves it.
 
-`make compat-cluster` sends every version of every API, and plays all scenarios; otherwise it is the newest version of
-each, and no scenario.
+`make compat-cluster` sends every version of every API, and plays all scenarios; otherwise only the newest version of
+each is sent, and no scenario is played.
 """
 
 from __future__ import annotations
@@ -45,37 +45,37 @@ CHANCE: list[tuple[ApiKey, str, str]] = [
         "Kafka answers a join before the group is replicated, and describes what is; the second group is another's",
     ),
 ]
-"""Paths that differ or not by where things are, and by time; why."""
+"""Paths that may differ, depending on placement and timing; with the reason."""
 
-Told = Callable[[Wire], Iterator[Any]]
+Scenario = Callable[[Wire], Iterator[Any]]
 
 
 def chosen() -> list[tuple[ApiKey, int]]:
-    """The versions that are sent."""
+    """The versions to send."""
     return advertised() if EVERYTHING else list(dict(advertised()).items())
 
 
 def scenarios() -> list[Any]:
-    """Everything else that is told over one connection to one broker."""
-    told: dict[str, Callable[[Wire, str], Iterator[Any]]] = {}
+    """All other scenarios that use one connection to one broker."""
+    found: dict[str, Callable[[Wire, str], Iterator[Any]]] = {}
     for name, play in test_group_edges.SCENARIOS.items():
-        told[f"group-{name}"] = lambda wire, prefix, play=play: play(test_group_edges.Scene(wire, prefix))
+        found[f"group-{name}"] = lambda wire, prefix, play=play: play(test_group_edges.Scene(wire, prefix))
     for name, play in test_topic_ids.SCENARIOS.items():
-        told[f"topic-id-{name}"] = lambda wire, prefix, play=play: play(test_topic_ids.Bench(wire, f"{prefix}-"))
+        found[f"topic-id-{name}"] = lambda wire, prefix, play=play: play(test_topic_ids.Bench(wire, f"{prefix}-"))
     for play in test_transactions_as_kafka.STORIES:
-        told[f"transaction-{play.__name__}"] = lambda wire, prefix, play=play: play(Stage(wire, prefix, "1"))
-    return [pytest.param(play, id=name.replace("_", "-")) for name, play in told.items()]
+        found[f"transaction-{play.__name__}"] = lambda wire, prefix, play=play: play(Stage(wire, prefix, "1"))
+    return [pytest.param(play, id=name.replace("_", "-")) for name, play in found.items()]
 
 
-def observed(nodes: Nodes, told: Told) -> list[Any]:
-    """What a side answers, as plain data."""
+def observed(nodes: Nodes, scenario: Scenario) -> list[Any]:
+    """The answers of a side, as plain data."""
     with ClusterWire(nodes) as wire:
-        return [comparable(answer) for answer in told(wire)]
+        return [comparable(answer) for answer in scenario(wire)]
 
 
-def compared(kafka_nodes: Nodes, odradek_nodes: Nodes, told: Told) -> dict[str, Any]:
-    """Where the sides differ: each path with (Kafka's, ours)."""
-    return dict(differences(observed(kafka_nodes, told), observed(odradek_nodes, told)))
+def compared(kafka_nodes: Nodes, odradek_nodes: Nodes, scenario: Scenario) -> dict[str, Any]:
+    """The differences between the sides: each path with (Kafka's, ours)."""
+    return dict(differences(observed(kafka_nodes, scenario), observed(odradek_nodes, scenario)))
 
 
 @pytest.mark.parametrize(("key", "version"), chosen(), ids=lambda value: getattr(value, "name", f"v{value}"))

@@ -18,9 +18,9 @@ from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsets
 ROWS, PARTITIONS = 30_000, 3
 LATEST = -1
 PACE = 3000
-"""How many rows a micro-batch reads, so that many of them remain when the node dies."""
+"""The rows per micro-batch, small enough that many batches remain when the node is killed."""
 API_TIMEOUT_MS = "15000"
-"""Of the Java admin client, which asks a node that has died until then, and for the partition's new leader after it."""
+"""The limit of the Java admin client, which waits for a killed node until then before it finds the new leader."""
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -33,19 +33,19 @@ def nodes() -> Iterator[OdradekNodes]:
 
 
 def records_at(stage: ClusterStage, topic: str) -> int:
-    """How many records the partitions have, as far as their leaders answer."""
+    """The number of records in the partitions whose leaders answer."""
     count = 0
     for index in range(PARTITIONS):
         part = ListOffsetsPartition(partition_index=index, timestamp=LATEST)
         request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=(part,)),))
         for node in stage.running:
-            [told] = stage.call(node, ApiKey.LIST_OFFSETS, 6, request).topics[0].partitions
-            count += max(told.offset, 0) if not told.error_code else 0
+            [part] = stage.call(node, ApiKey.LIST_OFFSETS, 6, request).topics[0].partitions
+            count += max(part.offset, 0) if not part.error_code else 0
     return count
 
 
 def in_thread(work: Any) -> tuple[threading.Thread, list[BaseException]]:
-    """Begin work beside the test; what it raises is in the list."""
+    """Runs work in a thread; the list receives the exception that it raises."""
     raised: list[BaseException] = []
 
     def guarded() -> None:
@@ -94,7 +94,7 @@ def _kill(stage: ClusterStage, number: int) -> None:
 
 
 def _count(spark: Any, of_kafka: dict[str, str], topic: str) -> tuple[int, int]:
-    """How many rows there are, and how many different ones."""
+    """The number of rows, and of different rows."""
     frame = spark.read.format("kafka").options(**of_kafka, subscribe=topic).load()
     [found] = frame.selectExpr("count(value) total", "count(distinct value) different").collect()
     return found.total, found.different

@@ -1,6 +1,6 @@
-"""Kafka's own tools, unmodified, against three nodes of Kafka and of Odradek: what they print must be the same.
+"""Kafka's own tools, unmodified, with three nodes of Kafka and of Odradek: their output must be the same.
 
-Ids, ports, times and what grows are masked. Each tool is a JVM of its own, so the two sides run at once.
+Ids, ports, times and growing numbers are masked. Each tool is a separate JVM, so the two sides run in parallel.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from compat_tests.cluster_moves import PREFERRED, elected, reassigned, under_way
-from compat_tests.cluster_stage import ClusterStage, Story, Told, compare
+from compat_tests.cluster_stage import ClusterStage, Observed, Story, compare
 from compat_tests.clusters import Nodes
 from compat_tests.java_tools import ToolResult, run_tool, run_tool_as
 from compat_tests.processes import wait_for
@@ -32,7 +32,7 @@ MASKS = (
 
 
 def shown(stage: ClusterStage, result: ToolResult) -> dict[str, Any]:
-    """How a tool ended, and what it printed: of errors their names, of the rest the lines."""
+    """The exit code of a tool and its output: the names of errors, otherwise the lines."""
     text = result.stdout.replace(stage.name, "NAME").replace(str(stage.nodes.home), "HOME")
     for pattern, mask in MASKS:
         text = re.sub(pattern, mask, text)
@@ -43,18 +43,18 @@ def shown(stage: ClusterStage, result: ToolResult) -> dict[str, Any]:
 
 
 def tool(stage: ClusterStage, name: str, *arguments: str) -> dict[str, Any]:
-    """A tool against all brokers."""
+    """Runs a tool with all brokers."""
     return shown(stage, run_tool(name, stage.nodes.bootstrap, *arguments, timeout_s=TIMEOUT_S))
 
 
-def tools(stage: ClusterStage, **commands: tuple[str, ...]) -> Iterator[Told]:
-    """Several tools one after the other, each told under its name."""
+def tools(stage: ClusterStage, **commands: tuple[str, ...]) -> Iterator[Observed]:
+    """Runs several tools one after the other; yields each result under its label."""
     for label, (name, *arguments) in commands.items():
         yield label.replace("_", " "), tool(stage, name, *arguments)
 
 
-def topics(stage: ClusterStage) -> Iterator[Told]:
-    """kafka-topics: creating by number and by assignment, and the lists of what is not as it should be."""
+def topics(stage: ClusterStage) -> Iterator[Observed]:
+    """kafka-topics: creation by number and by assignment, and the lists of partitions with problems."""
     given, counted = f"{stage.name}-given", f"{stage.name}-counted"
     create = ("kafka-topics", "--create", "--topic")
     yield from tools(
@@ -74,7 +74,7 @@ def topics(stage: ClusterStage) -> Iterator[Told]:
     )
 
 
-def reassignments(stage: ClusterStage) -> Iterator[Told]:
+def reassignments(stage: ClusterStage) -> Iterator[Observed]:
     """kafka-reassign-partitions: a proposal, its execution with a throttle, its verification, cancelling nothing."""
     topic = stage.create([[1, 2], [2, 3]])
     stage.write(1, topic)
@@ -108,14 +108,14 @@ def _file(folder: Path, name: str, content: Any) -> str:
     return str(path)
 
 
-def elections(stage: ClusterStage) -> Iterator[Told]:
-    """kafka-leader-election: a leader that is not the preferred one, one that is, and a partition that is not there."""
+def elections(stage: ClusterStage) -> Iterator[Observed]:
+    """kafka-leader-election: a leader that is not the preferred one, one that is, and an unknown partition."""
     topic = stage.create([[1, 2], [2, 1]])
     stage.write(1, topic)
     reassigned(stage, {(topic, 0): [2, 1]})
     stage.await_partition(topic, 0, lambda part: part.replica_nodes == (2, 1), "the other order")
-    places = {"partitions": [{"topic": topic, "partition": index} for index in (0, 1)]}
-    file = _file(stage.nodes.home, f"{topic}-elect.json", places)
+    partitions = {"partitions": [{"topic": topic, "partition": index} for index in (0, 1)]}
+    file = _file(stage.nodes.home, f"{topic}-elect.json", partitions)
     elect = ("kafka-leader-election", "--election-type", "preferred")
     yield from tools(
         stage,
@@ -127,8 +127,8 @@ def elections(stage: ClusterStage) -> Iterator[Told]:
     assert elected(stage, PREFERRED, (topic, 0))["-0"][0] == 84
 
 
-def quorum(stage: ClusterStage) -> Iterator[Told]:
-    """kafka-metadata-quorum, asked of brokers and of controllers."""
+def quorum(stage: ClusterStage) -> Iterator[Observed]:
+    """kafka-metadata-quorum with brokers and with controllers."""
     controllers = ",".join(node.controller for node in stage.nodes.nodes.values())
     asked = ("kafka-metadata-quorum", "--bootstrap-controller", controllers)
     status = tool(stage, "kafka-metadata-quorum", "describe", "--status")
@@ -145,14 +145,14 @@ def quorum(stage: ClusterStage) -> Iterator[Told]:
 
 
 def _status(result: dict[str, Any]) -> Any:
-    """The names of all lines, and what does not grow; Kafka's voters that are set by id have no directories."""
+    """The names of all lines, and values that do not grow. Kafka's static voters have no directory ids."""
     lines = [line.partition(":") for line in result["lines"]]
     kept = {name: re.sub(r'"directoryId": "[^"]*", ', "", value) for name, _, value in lines}
     same = {name: value for name, value in kept.items() if name in {"CurrentObservers", "CurrentVoters"}}
     return {"code": result["code"], "names": list(kept), **same}
 
 
-def cluster(stage: ClusterStage) -> Iterator[Told]:
+def cluster(stage: ClusterStage) -> Iterator[Observed]:
     """kafka-cluster, kafka-features and kafka-log-dirs."""
     topic = stage.create([[1, 2], [2, 3]])
     stage.write(1, topic)
@@ -169,7 +169,7 @@ def cluster(stage: ClusterStage) -> Iterator[Told]:
     features = tool(stage, "kafka-features", "describe")
     yield "features", [line.split()[:2] for line in features["lines"] if "metadata.version" in line]
     dirs = run_tool("kafka-log-dirs", stage.nodes.bootstrap, "--describe", "--topic-list", topic, timeout_s=TIMEOUT_S)
-    [told] = [json.loads(line) for line in dirs.lines if line.startswith("{")]
+    [listing] = [json.loads(line) for line in dirs.lines if line.startswith("{")]
     yield (
         "log dirs",
         {
@@ -178,7 +178,7 @@ def cluster(stage: ClusterStage) -> Iterator[Told]:
                 for each in broker["logDirs"]
                 for part in each["partitions"]
             )
-            for broker in told["brokers"]
+            for broker in listing["brokers"]
         },
     )
 
@@ -187,7 +187,7 @@ STORIES: list[Story] = [topics, reassignments, elections, quorum, cluster]
 
 
 def test_the_output_is_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes) -> None:
-    """All stories at once: most of a tool's time is its start."""
+    """All stories in parallel: most of a tool's time is its start."""
     with ThreadPoolExecutor(2, thread_name_prefix="story") as pool:
         for done in [pool.submit(compare, kafka_nodes, odradek_nodes, story) for story in STORIES]:
             done.result()

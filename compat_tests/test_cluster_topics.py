@@ -1,4 +1,4 @@
-"""Where replicas are told to be, and moved to: assignments, reassignments and elections, as three nodes of Kafka."""
+"""Explicit placement and moving of replicas: assignments, reassignments and elections, as with three nodes of Kafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compat_tests.cluster_moves import PREFERRED, UNCLEAN, elected, moved, reassigned, under_way
-from compat_tests.cluster_stage import ClusterStage, Story, Told, compare
+from compat_tests.cluster_stage import ClusterStage, Observed, Story, compare
 from compat_tests.clusters import Nodes
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.create_partitions import (
@@ -20,8 +20,8 @@ from odradek.wire.messages.create_partitions import (
 NO_SUCH_BROKER = 9
 
 
-def assignments(stage: ClusterStage) -> Iterator[Told]:
-    """CreateTopics with replicas that are given, rightly and wrongly."""
+def assignments(stage: ClusterStage) -> Iterator[Observed]:
+    """CreateTopics with explicit replicas, valid and invalid."""
     wanted: dict[str, Sequence[Sequence[int]]] = {
         "good": [[3, 1], [1, 2]],
         "unknown": [[1, NO_SUCH_BROKER]],
@@ -48,12 +48,12 @@ def assignments(stage: ClusterStage) -> Iterator[Told]:
 
 
 def named(topic: Any) -> Any:
-    """A topic of CreateTopics' answer but for its settings, which test_every_version compares."""
+    """A topic in CreateTopics' answer without its settings, which test_every_version compares."""
     return (topic.name, topic.error_code, topic.error_message, topic.num_partitions, topic.replication_factor)
 
 
-def more_partitions(stage: ClusterStage) -> Iterator[Told]:
-    """CreatePartitions with replicas that are given."""
+def more_partitions(stage: ClusterStage) -> Iterator[Observed]:
+    """CreatePartitions with explicit replicas."""
     topic = stage.create([[3, 1]])
     wanted: dict[str, tuple[int, Sequence[Sequence[int]] | None]] = {
         "too few": (3, [[1, 2]]),
@@ -73,8 +73,8 @@ def more_partitions(stage: ClusterStage) -> Iterator[Told]:
     yield "described", stage.partitions(topic)
 
 
-def reassignments(stage: ClusterStage) -> Iterator[Told]:
-    """Partitions move, grow, shrink and change their order; what is wrong with a target is said in Kafka's codes."""
+def reassignments(stage: ClusterStage) -> Iterator[Observed]:
+    """Partitions move, grow, shrink and change their order; invalid targets get Kafka's error codes."""
     topic = stage.create([[1, 2], [2, 3], [3, 1]])
     stage.write(1, topic, 0)
     for what, target in {"unknown": [1, NO_SUCH_BROKER], "twice": [1, 1], "none": [], "negative": [-1]}.items():
@@ -95,27 +95,27 @@ def reassignments(stage: ClusterStage) -> Iterator[Told]:
 
 
 def without_leader(part: Any) -> Any:
-    """A partition's description; which of the replicas in sync leads after a move, and in what epoch, is chance."""
+    """A partition's description without the leader and its epoch, which are random after a move."""
     assert part.leader_id in part.isr_nodes
     return {"replicas": list(part.replica_nodes), "isr": sorted(part.isr_nodes), "error": part.error_code}
 
 
-def elections(stage: ClusterStage) -> Iterator[Told]:
-    """A leader that is not the preferred one, made by another order of the replicas, and elections of it."""
+def elections(stage: ClusterStage) -> Iterator[Observed]:
+    """A leader that is not the preferred one, because the replicas were reordered, and elections of it."""
     topic = stage.create([[1, 2], [2, 1], [3, 1]])
     stage.write(1, topic, 0)
     reassigned(stage, {(topic, 0): [2, 1]})
     moved(stage, topic, 0, 2, 1)
     assert stage.partitions(topic)[0].leader_id == 1
-    places = [(topic, 0), (topic, 1), (topic, 9), ("not-there", 0)]
-    yield "unclean with a leader", elected(stage, UNCLEAN, *places, node=2)
-    yield "preferred", elected(stage, PREFERRED, *places, node=3)
+    partitions = [(topic, 0), (topic, 1), (topic, 9), ("not-there", 0)]
+    yield "unclean with a leader", elected(stage, UNCLEAN, *partitions, node=2)
+    yield "preferred", elected(stage, PREFERRED, *partitions, node=3)
     stage.await_leader(topic, 0, 2)
     yield "described", stage.partitions(topic)
-    yield "preferred again", elected(stage, PREFERRED, *places)
+    yield "preferred again", elected(stage, PREFERRED, *partitions)
     yield "of all", elected(stage, PREFERRED)
     for version in (0, 1):
-        yield f"version {version}", elected(stage, PREFERRED, *places, version=version)
+        yield f"version {version}", elected(stage, PREFERRED, *partitions, version=version)
 
 
 STORIES: list[Story] = [

@@ -1,4 +1,4 @@
-"""The records of a consumer group's life in `__consumer_offsets` are those that Kafka writes, one by one."""
+"""The records of a consumer group in `__consumer_offsets` are those that Kafka writes, one by one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from odradek.wire.stored.framing import decode_key, decode_value, group_key_type
 
 OFFSETS = "__consumer_offsets"
 OWN = {"metadata_hash", "client_host", "version"}
-"""What each broker computes or counts by itself: only whether it is set is compared."""
+"""Fields that each broker computes or counts itself: only whether they are set is compared."""
 
 
 def live(group: Group) -> None:
-    """Members come and go, static ones too; a classic one passes through; an expression is resolved."""
+    """Members join and leave, also static ones and a classic one; an expression is resolved."""
     epoch = group.join("a", rack_id="r", server_assignor="range")["epoch"]
     group.beat("a", epoch)
     group.join("b")
@@ -86,20 +86,20 @@ def records(wire: Wire, group: str) -> list[Any]:
 def shown(key: Any, value: bytes | None, names: dict[str, str]) -> Any:
     kind = type(key).__message__.api_key
     where = {field.name: plain(getattr(key, field.name), field.name, names) for field in type(key).__fields__}
-    told = None if value is None else plain(decode_value(group_value_types()[kind], value), "", names)
-    return [kind, where, told]
+    shown_records = None if value is None else plain(decode_value(group_value_types()[kind], value), "", names)
+    return [kind, where, shown_records]
 
 
-def in_order(told: list[Any]) -> list[Any]:
-    """Records of one kind in a row are sorted by member: Kafka writes them in hash order. Those of one keep theirs."""
+def in_order(shown_records: list[Any]) -> list[Any]:
+    """Sorts consecutive records of one kind by member, since Kafka writes them in hash order. The sort is stable."""
     ordered: list[Any] = []
-    for _, run in groupby(told, key=lambda each: (each[0], each[2] is None)):
+    for _, run in groupby(shown_records, key=lambda each: (each[0], each[2] is None)):
         ordered += sorted(run, key=lambda each: str(each[1]))
     return ordered
 
 
 def plain(value: Any, name: str, names: dict[str, str]) -> Any:
-    """A record without what is each broker's own; partitions by number, for which ones is the assignor's affair."""
+    """A record without values that differ between brokers; partitions by number, since the assignor chooses which."""
     if isinstance(value, Struct):
         return {f.name: plain(getattr(value, f.name), f.name, names) for f in type(value).__fields__}
     if name == "partitions":
@@ -129,9 +129,9 @@ def test_the_records_of_a_group_are_kafkas(comparison: Comparison) -> None:
             group = Group(Stage(wire, name, "1"), 1)
             live(group)
             names: dict[str, str] = {}
-            told = [shown(key, value, names) for key, value in records(wire, group.stage.group)]
-            observed.append(in_order(told))
+            shown_records = [shown(key, value, names) for key, value in records(wire, group.stage.group)]
+            observed.append(in_order(shown_records))
     kafkas, ours = observed
-    kinds = [[(kind, told is None) for kind, _, told in each] for each in observed]
+    kinds = [[(kind, shown_records is None) for kind, _, shown_records in each] for each in observed]
     assert kinds[1] == kinds[0], "the kinds of records and which are tombstones, in order"
     assert dict(differences(kafkas, ours)) == {}, "each path with (Kafka's, ours)"

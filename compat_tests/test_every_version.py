@@ -1,4 +1,4 @@
-"""No version of an API is advertised that no test drives: each is sent to both brokers, and the answers compared."""
+"""Every advertised version of every API is sent to both brokers, and the answers are compared."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ KNOWN_DIFFERENCES: list[tuple[ApiKey, int, str, str]] = [
     (ApiKey.DELETE_TOPICS, 5, r".*error_message", OUR_WORDS),
     (ApiKey.DESCRIBE_QUORUM, 2, r"\[0\]\.nodes\[0\]", NO_CONTROLLER),
 ]
-"""API, the first version that shows it, the paths in its answers as a regular expression, and why they differ.
+"""API, the first version with the difference, the paths in its answers as a regular expression, and the reason.
 
 A difference that is listed here and no longer happens fails its test.
 """
 CHANCE: list[tuple[ApiKey, str, str]] = [(ApiKey.DESCRIBE_QUORUM, r".*leader_epoch", RESTARTS)]
-"""Paths that differ or not by what ran before."""
+"""Paths that may differ, depending on earlier tests."""
 
 
 def test_every_advertised_api_has_a_script() -> None:
@@ -58,12 +58,12 @@ def test_the_answer_is_kafkas(comparison: Comparison, key: ApiKey, version: int)
 
 
 def known(key: ApiKey, version: int) -> list[str]:
-    """The paths of an answer that are known to differ."""
+    """The paths of an answer with known differences."""
     return [pattern for api, first, pattern, _ in KNOWN_DIFFERENCES if api is key and version >= first]
 
 
 def unexplained(found: Mapping[str, Any], key: ApiKey, version: int) -> dict[str, Any]:
-    """What differs, but for what is known and for chance."""
+    """The differences, except known and random ones."""
     patterns = [*known(key, version), *(pattern for api, pattern, _ in CHANCE if api is key)]
     return {path: values for path, values in found.items() if not _matches(patterns, path)}
 

@@ -1,4 +1,4 @@
-"""What administrators, producers and members of the other protocol ask of a group: both brokers answer the same."""
+"""Requests of administrators, producers and members of the other protocol to a group: both brokers answer the same."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ POLICIES = ("disabled", "upgrade", "downgrade", "bidirectional")
 
 
 class Scene:
-    """A topic with two partitions, and groups around it whose names start alike."""
+    """A topic with two partitions, and groups whose names have a common prefix."""
 
     def __init__(self, wire: Wire, name: str) -> None:
         self.wire, self.name = wire, name
@@ -72,7 +72,7 @@ class Scene:
         return f"{self.name}-{what}"
 
     def enter(self, group: str, member: str, instance: str | None = None) -> tuple[str, int]:
-        """Join with the consumer protocol; the error and the epoch."""
+        """Joins with the consumer protocol; returns the error and the epoch."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=group,
             member_id=member,
@@ -102,7 +102,7 @@ class Scene:
         return self.wire.call(ApiKey.JOIN_GROUP, version, request)
 
     def classic(self, group: str, user_data: bytes | None = None) -> JoinGroupResponse:
-        """A classic member that leads its group, if it is a classic group, and has taken both partitions."""
+        """A classic member that has both partitions; it leads its group if that is a classic one."""
         joined = self.join(group, version=3)
         parts = (ConsumerProtocolAssignmentTopicPartition(topic=self.topic, partitions=(0, 1)),)
         assigned = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=parts, user_data=user_data), 0)
@@ -147,7 +147,7 @@ SCENARIOS: dict[str, Callable[[Scene], Iterator[Any]]] = {}
 
 
 def scenario(run: Callable[[Scene], Iterator[Any]]) -> Callable[[Scene], Iterator[Any]]:
-    """Register a scenario under its function's name."""
+    """Registers a scenario under its function's name."""
     SCENARIOS[run.__name__] = run
     return run
 
@@ -198,7 +198,7 @@ def static_member_changes_while_a_target_is_due(scene: Scene) -> Iterator[Any]:
 
 @scenario
 def commits_of_a_stale_epoch(scene: Scene) -> Iterator[Any]:
-    """Plain commits and fetches say STALE_MEMBER_EPOCH, transactions ILLEGAL_GENERATION, which is abortable."""
+    """Plain commits and fetches return STALE_MEMBER_EPOCH, transactions ILLEGAL_GENERATION, which is abortable."""
     group = scene.group("stale")
     _, epoch = scene.enter(group, "n")
     producer = _producer(scene, group)
@@ -273,7 +273,7 @@ def any_retention(scene: Scene) -> Iterator[Any]:
 
 @scenario
 def offset_delete_asks_the_coordinator(scene: Scene) -> Iterator[Any]:
-    """Whether there is such a group comes before whether there are such topics."""
+    """An unknown group is reported before unknown topics."""
     scene.enter(scene.group("there"), "n")
     for group in (scene.group("none"), "", scene.group("there")):
         for topics in (("no-such-topic",), ("no-such-topic", scene.topic), ()):
@@ -291,7 +291,7 @@ def offset_delete_asks_the_coordinator(scene: Scene) -> Iterator[Any]:
 
 @scenario
 def joins_refused_by_a_consumer_group(scene: Scene) -> Iterator[Any]:
-    """A member without an id is given one before its subscription is read; a refusal names no id."""
+    """A member without an id gets one before its subscription is checked; a refusal contains no id."""
     group = scene.group("live")
     scene.enter(group, "n")
     for version in (3, 5, 9):
@@ -304,8 +304,10 @@ def joins_refused_by_a_consumer_group(scene: Scene) -> Iterator[Any]:
                 {"session_timeout_ms": 1},
             ):
                 answer = scene.join(group, member, version, **more)
-                told = answer.member_id if answer.error_code != ErrorCode.MEMBER_ID_REQUIRED else bool(answer.member_id)
-                yield version, member, name_of(answer.error_code), answer.generation_id, answer.protocol_name, told
+                member_id = (
+                    answer.member_id if answer.error_code != ErrorCode.MEMBER_ID_REQUIRED else bool(answer.member_id)
+                )
+                yield version, member, name_of(answer.error_code), answer.generation_id, answer.protocol_name, member_id
 
 
 @scenario
@@ -348,7 +350,7 @@ def _plain(value: Any) -> Any:
 
 
 Remove = Callable[[str, str | None], None]
-"""Removes the members of a group, or the one of an instance."""
+"""Removes the members of a group, or the one with an instance id."""
 
 
 @contextmanager
@@ -394,7 +396,7 @@ def _by_java(bootstrap: str) -> Generator[Remove]:
 def test_clients_remove_members(
     comparison: Comparison, client: Callable[[str], AbstractContextManager[Remove]], instance: str | None
 ) -> None:
-    """An administrator evicts a member that is stuck, static or not."""
+    """An administrator removes a member that hangs, static or not."""
     bootstrap = comparison.odradek.bootstrap
     # A JVM may take longer to start than a session lasts.
     with client(bootstrap) as remove, Wire(bootstrap) as wire:
@@ -405,11 +407,11 @@ def test_clients_remove_members(
         assert scene.members(group) == []
 
 
-# What needs brokers of its own
+# Scenarios that need their own brokers
 
 
 def before_there_is_a_coordinator(bootstrap: str) -> Iterator[Any]:
-    """As long as there is no offsets topic, no group has a coordinator."""
+    """Without an offsets topic, no group has a coordinator."""
     old = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic(name="t", partition_indexes=(0,)),))
     one = OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),))
     every = OffsetFetchRequestGroup(group_id="g", topics=None)
@@ -428,7 +430,7 @@ def before_there_is_a_coordinator(bootstrap: str) -> Iterator[Any]:
 
 
 def migrations(bootstrap: str) -> Iterator[Any]:
-    """What each way between the protocols comes to under the broker's policy."""
+    """The result of each migration between the protocols under the broker's policy."""
     with Wire(bootstrap) as wire:
         scene = Scene(wire, "policy")
         scene.classic("up")
@@ -451,7 +453,7 @@ def migrations(bootstrap: str) -> Iterator[Any]:
         yield "empty classic", scene.enter("empty", "n"), scene.listed("empty")[0][0]
         scene.beat("empty", "n", LEAVE)
         yield "empty consumer", name_of(scene.join("empty").error_code)
-        # Kafka answers MEMBER_ID_REQUIRED before the group's change is committed, and lists what is.
+        # Kafka answers MEMBER_ID_REQUIRED before the group's change is committed, and lists the committed state.
         wait_for(lambda: scene.listed("empty")[0][0] == "classic", "the empty group to be a classic one")
 
 
@@ -459,7 +461,7 @@ def migrations(bootstrap: str) -> Iterator[Any]:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("policy", POLICIES[: rounds(1, len(POLICIES))])
 def test_migration_policies_are_kafkas(comparison: Comparison, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make test` compares the policy that is the furthest from the default; the long form compares all four."""
+    """`make test` compares the policy that differs most from the default; the long form compares all four."""
     if comparison.kafka is None:
         pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
     monkeypatch.setitem(SETTINGS, "group.consumer.migration.policy", policy)

@@ -1,7 +1,7 @@
-"""Producers and read_committed consumers, librdkafka's and Java's, while the broker is killed again and again.
+"""Producers and read_committed consumers, librdkafka's and Java's, while the broker is killed repeatedly.
 
-What they did and saw is a history without anomalies. Kafka itself is not asked: it acknowledges what its page cache
-holds, and survives `kill -9` as well; what is tested is that a broker of ours does.
+Their operations form a history without anomalies. Kafka itself is not tested: it acknowledges data in the page cache,
+which also survives `kill -9`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARTITIONS = 3
 
 KILLS = 8
 STEPS = 12
-"""How many operations of each producer lie between two kills."""
+"""The number of operations of each producer between two kills."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def broker() -> Iterator[Odradek]:
 
 
 def workers_of(target: Target, recorder: Recorder, java: JavaVm | None) -> tuple[list[Worker], list[Worker]]:
-    """Producers and consumers, of librdkafka and, where there is one, of Java."""
+    """Producers and consumers of librdkafka and, if available, of Java."""
     rd = librdkafka_clients
     producers: list[Worker] = [
         TransactionWorker("rd-txn", recorder, target, partial(rd.Transactional, target, "rd-txn")),

@@ -1,6 +1,6 @@
-"""Our own container image and what belongs to it: built, run and used as users and tools do it.
+"""Our own container image and its files: built, run and used as users and tools do.
 
-Skipped, loudly, where no container engine can run.
+Skipped with a message if no container engine can run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run(
 
 @pytest.fixture(scope="module")
 def image() -> str:
-    """The image's name; built when the sources have changed."""
+    """The image's name; built if the sources have changed."""
     engine = run(str(ROOT / "scripts" / "ensure_docker.sh"), check=False, timeout_s=200)
     if engine.returncode != 0:
         pytest.skip(f"NO CONTAINER ENGINE: {engine.stderr.strip().splitlines()[-1]}")
@@ -83,7 +83,7 @@ class Container:
             raise AssertionError(self.log()) from error
 
     def stop(self) -> int:
-        """SIGTERM as `docker stop` sends it; the exit code."""
+        """Sends SIGTERM as `docker stop` does; returns the exit code."""
         run("docker", "stop", "--time", "60", self.name)
         return int(self.inspect("{{.State.ExitCode}}"))
 
@@ -129,7 +129,7 @@ def test_a_round_trip_a_drain_and_a_restart(image):
         assert read(broker.bootstrap, "trip", 100) == records
         assert broker.exec("id", "-u") == "1000"
         assert broker.exec("stat", "-c", "%U", DATA) == "odradek"
-        assert "odradek\0serve" in broker.exec("cat", "/proc/1/cmdline")  # nothing stands between it and the signals
+        assert "odradek\0serve" in broker.exec("cat", "/proc/1/cmdline")  # no shell that would not forward signals
         assert settings(broker.bootstrap)["log.retention.hours"] == "5"
         assert cluster_id(broker.bootstrap) == CLUSTER_ID
         assert broker.stop() == 0
@@ -140,7 +140,7 @@ def test_a_round_trip_a_drain_and_a_restart(image):
 
 
 def test_any_user_of_the_root_group_on_a_read_only_file_system(image):
-    """As clusters that choose the user run it."""
+    """Run as on clusters that choose the user id."""
     with started(image, "--user", "4711:0", "--read-only", "--cap-drop", "ALL") as broker:
         written(broker.bootstrap, "trip", 10)
         assert broker.exec("stat", "-c", "%u", f"{DATA}/format") == "4711"
@@ -254,7 +254,7 @@ def test_data_of_another_cluster_are_refused(image):
 
 @pytest.fixture
 def as_confluents(image: str) -> Iterator[str]:
-    """The image under a tag that `KafkaContainer.with_kraft` takes: it asks for the tag of a Confluent Platform ≥ 7."""
+    """The image with a tag for `KafkaContainer.with_kraft`, which requires that of a Confluent Platform ≥ 7."""
     tag = "odradek/as-confluents:8.0.0"
     run("docker", "tag", image, tag)
     yield tag
@@ -276,7 +276,7 @@ def test_testcontainers_own_kafka_container(as_confluents, kraft):
 
 
 def compose_command() -> list[str]:
-    """`docker compose` or `docker-compose`; skips where neither can be had."""
+    """`docker compose` or `docker-compose`; skips if neither is available."""
     for command in (["docker", "compose"], ["docker-compose"]):
         try:
             if run(*command, "version", check=False).returncode == 0:
@@ -287,7 +287,7 @@ def compose_command() -> list[str]:
 
 
 class Project:
-    """The compose file's three nodes under names and ports of their own; removed with their volumes at the end."""
+    """The three nodes of the compose file, with separate names and ports; removed with their volumes at the end."""
 
     def __init__(self, image: str) -> None:
         self._name = random_name()
@@ -308,7 +308,7 @@ class Project:
         self._guard.release()
 
     def __call__(self, *arguments: str) -> str:
-        """`docker compose ARGUMENTS` of this project; what it prints."""
+        """Runs `docker compose ARGUMENTS` of this project; returns its output."""
         return run(*self._command, *arguments, timeout_s=240, **self._variables).stdout
 
     @property
@@ -316,12 +316,12 @@ class Project:
         return ",".join(f"localhost:{port}" for port in self.ports)
 
     def await_brokers(self, *ports: int) -> None:
-        """Return when each node serves, and knows all of these."""
+        """Returns when each node serves and has all of these in its metadata."""
         for port in ports:
             wait_for_broker(f"localhost:{port}", brokers=len(ports))
 
     def await_health(self) -> None:
-        """Return when Docker takes all three for healthy."""
+        """Returns when all three are healthy for Docker."""
         containers = self("ps", "-q").split()
         assert len(containers) == 3
         command = ("docker", "inspect", "-f", "{{.State.Health.Status}}", *containers)

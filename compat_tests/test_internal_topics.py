@@ -1,4 +1,4 @@
-"""Kafka's own formatters read the coordinators' topics, and print of Odradek's what they print of Kafka's.
+"""Kafka's own formatters read the coordinators' topics, with the same output for Odradek as for Kafka.
 
 `kafka-dump-log` does the same with the files of Kafka; the console consumer needs no files.
 """
@@ -43,7 +43,7 @@ FORMATTERS = "org.apache.kafka.tools.consumer"
 CONTROL = 0x20
 OTHER_TIMEOUT_MS = 999
 OWN = {"producerId": "a producer", "previousProducerId": "-1 or another", "nextProducerId": "-1 or another"}
-"""What each broker counts by itself."""
+"""Values that each broker assigns itself."""
 TIMES = {
     "commitTimestamp",
     "expireTimestamp",
@@ -56,10 +56,10 @@ UNORDERED = {"transactionPartitions", "partitionIds"}
 
 
 def printed(bootstrap: str, topic: str, partition: int, formatter: str) -> list[Any]:
-    """What the formatter prints of a partition: JSON after JSON, of the records that it knows."""
+    """The formatter's output for a partition: JSON objects of the records that it supports."""
     count = str(records_in(bootstrap, topic, partition))
-    place = ("--topic", topic, "--partition", str(partition), "--offset", "earliest", "--max-messages", count)
-    result = run_tool("kafka-console-consumer", bootstrap, *place, "--formatter", f"{FORMATTERS}.{formatter}")
+    arguments = ("--topic", topic, "--partition", str(partition), "--offset", "earliest", "--max-messages", count)
+    result = run_tool("kafka-console-consumer", bootstrap, *arguments, "--formatter", f"{FORMATTERS}.{formatter}")
     assert result.code == 0, result
     found, text, decoder = list[Any](), result.stdout.strip(), json.JSONDecoder()
     while text:
@@ -70,7 +70,7 @@ def printed(bootstrap: str, topic: str, partition: int, formatter: str) -> list[
 
 
 def records_in(bootstrap: str, topic: str, partition: int) -> int:
-    """How many records there are now, markers not counted."""
+    """The current number of records, without markers."""
     count = offset = 0
     with RawConnection(bootstrap) as connection:
         while True:
@@ -84,7 +84,7 @@ def records_in(bootstrap: str, topic: str, partition: int) -> int:
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """A printed record without what is each broker's own."""
+    """A printed record without the values that differ between brokers."""
     if isinstance(value, dict):
         return {key: plain(inner, key) for key, inner in value.items()}
     if isinstance(value, list):
@@ -100,7 +100,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 class Actor:
-    """Makes a group's life: every kind of record that classic groups write."""
+    """Runs the life of a group, which writes every kind of record of classic groups."""
 
     def __init__(self, stage: Stage, topic: str) -> None:
         self.stage, self.topic = stage, topic
@@ -147,7 +147,7 @@ class Actor:
         assert self.call(ApiKey.OFFSET_COMMIT, version, request).topics[0].partitions[0].error_code == 0
 
     def live(self) -> None:
-        """Join, commit, come back as the same instance, leave, forget, be deleted; then begin again."""
+        """Joins, commits, joins again as the same instance, leaves, deletes offsets and the group; then starts over."""
         first = self.join("one")
         self.sync(first, instance="one")
         self.commit(1, 8, first, group_instance_id="one")
@@ -197,7 +197,7 @@ def test_transaction_records_are_printed_as_kafkas(comparison: Comparison) -> No
     name = f"printed-{secrets.token_hex(3)}"
 
     def live(stage: Stage) -> tuple[str, int]:
-        """A committed and an aborted transaction, and a fresh start with another time-out."""
+        """A committed and an aborted transaction, and a new start with another time-out."""
         topic = stage.topic()
         producer = Transactional.begin(stage)
         for committed in (True, False):
@@ -214,7 +214,7 @@ def test_transaction_records_are_printed_as_kafkas(comparison: Comparison) -> No
 
 
 def test_only_kafka_takes_records_from_clients_named_as_its_admin_client(comparison: Comparison) -> None:
-    """As docs/differences.md says; the record is the tombstone of a group that there is not."""
+    """See docs/differences.md; the record is the tombstone of a group that does not exist."""
     if comparison.kafka is None:
         pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
     tombstone = group_tombstone(f"nobody-{secrets.token_hex(3)}")
@@ -233,10 +233,10 @@ def test_only_kafka_takes_records_from_clients_named_as_its_admin_client(compari
 
 
 def _have_it_notice(bootstrap: str) -> None:
-    """Write to the coordinator of partition 0 until it takes it.
+    """Writes to the coordinator of partition 0 until it accepts.
 
-    Kafka's finds at its next write that its log has grown without it: that write is refused with NOT_COORDINATOR,
-    of any test, and the coordinator loads anew. It must not be the next test's.
+    Kafka's coordinator notices at its next write that its log has grown: it refuses the write with NOT_COORDINATOR and
+    loads again. This must not happen to the next test.
     """
     with Wire(bootstrap) as wire:
         count = partitions_of(wire, "__consumer_offsets")
@@ -246,7 +246,8 @@ def _have_it_notice(bootstrap: str) -> None:
         topics = (OffsetCommitRequestTopic(name=stage.topic(), partitions=(part,)),)
         request = OffsetCommitRequest(group_id=stage.group, topics=topics)
         answer = retrying(
-            lambda: wire.call(ApiKey.OFFSET_COMMIT, 2, request), lambda told: told.topics[0].partitions[0].error_code
+            lambda: wire.call(ApiKey.OFFSET_COMMIT, 2, request),
+            lambda answer: answer.topics[0].partitions[0].error_code,
         )
     assert answer.topics[0].partitions[0].error_code == 0, answer
 
@@ -263,7 +264,7 @@ def _on_both(
     topic: str,
     formatter: str,
 ) -> list[list[Any]]:
-    """The records about this test's key, as printed from Kafka and from Odradek."""
+    """The records with this test's key, as printed from Kafka and from Odradek."""
     if comparison.kafka is None:
         pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
     found: list[list[Any]] = []

@@ -18,7 +18,7 @@ BOOK = CaseBook("java-tools", needs="Java")
 
 @pytest.fixture(scope="module", autouse=True)
 def java_vm() -> Iterator[None]:
-    """The module's JVM, for as long as it runs; other modules that run these cases take the fixture, too."""
+    """The module's JVM; other modules that run these cases use this fixture as well."""
     if is_missing("Java"):
         yield
         return
@@ -63,7 +63,7 @@ def epoch_of(side: Side, transactional_id: str) -> int:
 
 @BOOK.case("transactions")
 def consume_transform_produce(side: Side) -> Any:
-    """Two commits, two aborts, a transaction of nothing, and a producer that another one fences."""
+    """Two commits, two aborts, an empty transaction, and a producer that another one fences."""
     source, out, group = side.topic("in"), side.topic("out", partitions=2), side.name("group")
     producer = JavaProducer(java(), side.bootstrap, side.name("id"))
     producer.init()
@@ -91,16 +91,16 @@ def consume_transform_produce(side: Side) -> Any:
     assert epoch >= 7, "the client does not follow transaction.version 2"
     for each in (producer, successor):
         each.close()
-    while not any(value == "e" for _, value in read(side, out)):  # the marker comes after the answer to EndTxn
+    while not any(value == "e" for _, value in read(side, out)):  # the marker is written after the answer to EndTxn
         pass
     levels = {level: read(side, out, level=level) for level in ("read_committed", "read_uncommitted")}
-    told = {"epoch": epoch, "fenced": fenced, "ended": ended}
-    return {**told, "offsets": offsets, "other partition": read(side, out, 1), **levels}
+    outcomes = {"epoch": epoch, "fenced": fenced, "ended": ended}
+    return {**outcomes, "offsets": offsets, "other partition": read(side, out, 1), **levels}
 
 
 @BOOK.case("transactions", name="too-slow")
 def too_slow(side: Side) -> Any:
-    """A transaction beyond its time-out: aborted by the broker; the producer is told, and goes on after an abort."""
+    """A transaction beyond its time-out is aborted by the broker; the producer gets an error and continues."""
     out = side.topic("out")
     producer = JavaProducer(java(), side.bootstrap, side.name("id"), transaction_timeout_ms="500")
     other = JavaProducer(java(), side.bootstrap, side.name("other"))
@@ -111,7 +111,7 @@ def too_slow(side: Side) -> Any:
     other.begin()
     other.offset_of(other.send(out, 0, "quick"))
     other.end(committed=True)
-    while not read(side, out):  # what is behind an open transaction is not told to read_committed
+    while not read(side, out):  # read_committed does not return records behind an open transaction
         pass
     late = outcome(lambda: producer.offset_of(producer.send(out, 0, "late")))
     ended = outcome(lambda: producer.end(committed=True))
@@ -121,7 +121,7 @@ def too_slow(side: Side) -> Any:
     producer.end(committed=True)
     for each in (producer, other):
         each.close()
-    while "again" not in [value for _, value in read(side, out)]:  # the marker comes after the answer to EndTxn
+    while "again" not in [value for _, value in read(side, out)]:  # the marker is written after the answer to EndTxn
         pass
     return {"late": late, "ended": ended, "aborted": aborted, "read": [value for _, value in read(side, out)]}
 

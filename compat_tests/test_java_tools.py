@@ -24,7 +24,7 @@ _SHOW = {"print.key": "true", "print.partition": "true", "print.offset": "true",
 
 
 def tool(side: Side, name: str, *arguments: str, stdin: str | None = None) -> ToolResult:
-    """Run a tool that must succeed."""
+    """Runs a tool that must succeed."""
     result = run_tool(name, side.bootstrap, *arguments, stdin=stdin)
     assert result.code == 0, f"{name} {arguments}: exit {result.code}\n{result.stdout}\n{result.stderr[-2000:]}"
     return result
@@ -39,9 +39,9 @@ def consume(side: Side, topic: str, count: int, *arguments: str, **formatter: st
     """``count`` records, sorted by partition and offset."""
     shown = {**_SHOW, **{key.replace("_", "."): value for key, value in formatter.items()}}
     properties = [part for k, v in shown.items() for part in ("--formatter-property", f"{k}={v}")]
-    place = arguments or ("--from-beginning",)
+    position = arguments or ("--from-beginning",)
     limits = ("--max-messages", str(count), "--timeout-ms", "30000")
-    result = tool(side, "kafka-console-consumer", "--topic", topic, *place, *limits, *properties)
+    result = tool(side, "kafka-console-consumer", "--topic", topic, *position, *limits, *properties)
     return sorted(result.lines, key=_place)
 
 
@@ -51,7 +51,7 @@ def _place(line: str) -> tuple[int, int]:
 
 
 def _errors(result: ToolResult) -> list[str]:
-    """The exceptions named in what a tool said."""
+    """The exceptions named in a tool's output."""
     return sorted(set(re.findall(r"\b\w+(?:Exception|Error)\b", result.stdout + result.stderr)))
 
 
@@ -109,8 +109,8 @@ def seek_and_replay(side: Side) -> Any:
     topic = side.topic()
     produce(side, topic, "".join(f"{n}\n" for n in range(30)))
     return {
-        place: consume(side, topic, count, "--partition", "0", "--offset", place)
-        for place, count in (("earliest", 30), ("25", 5))
+        position: consume(side, topic, count, "--partition", "0", "--offset", position)
+        for position, count in (("earliest", 30), ("25", 5))
     }
 
 
@@ -122,7 +122,7 @@ def broadcast(side: Side) -> Any:
 
 
 def _table(result: ToolResult) -> list[list[str]]:
-    """A tool's table without the columns that are made up anew each time."""
+    """A tool's table without the columns that differ between runs."""
     rows = [line.split() for line in result.lines if not line.startswith(("Consumer group", "Warning"))]
     hidden = {"CONSUMER-ID", "HOST", "CLIENT-ID", "COORDINATOR", "(ID)"}
     keep = [i for i, name in enumerate(rows[0]) if name not in hidden] if rows else []
@@ -271,7 +271,7 @@ def _configs(result: ToolResult) -> dict[str, str]:
 
 @BOOK.case("tools")
 def tools(side: Side) -> Any:
-    """The tools that measure and look around run to their end and count what they should."""
+    """Performance and inspection tools complete and count correctly."""
     topic = side.topic(partitions=3)
     sizes = ("--num-records", "5000", "--record-size", "100", "--throughput", "-1")
     sent = tool(side, "kafka-producer-perf-test", "--topic", topic, *sizes).lines[-1]

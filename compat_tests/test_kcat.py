@@ -1,4 +1,4 @@
-"""kcat, Debian's, which is linked to an old librdkafka (2.0.2), against Odradek and Apache Kafka."""
+"""Debian's kcat, which is linked to an old librdkafka (2.0.2), against Odradek and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _UNIT, _RECORD = "\x1f", "%p|%o|%k|%K|%s|%S|%h\n"
 
 
 def kcat_path() -> str:
-    """Where kcat is; a missing one is a failure and not a skip."""
+    """The path of kcat; a missing one is a failure and not a skip."""
     found = shutil.which("kcat")
     assert found, "kcat is missing: run scripts/ensure_kcat.sh, or say ODRADEK_NO_KCAT=1"
     return found
 
 
 def kcat(side: Side, *arguments: str, stdin: bytes = b"", ok: bool = True) -> Any:
-    """Run kcat to its end; gives standard output, or with ``ok=False`` exit code and messages."""
+    """Runs kcat to its end; returns standard output, or with ``ok=False`` exit code and messages."""
     command = [kcat_path(), "-b", side.bootstrap, *arguments]
     result = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
     if not ok:
@@ -51,8 +51,8 @@ def _anonymous(text: str) -> list[str]:
 
 def consume(side: Side, topic: str, *arguments: str) -> list[str]:
     """Every record from the beginning to the end, in a format that shows nulls as length -1."""
-    place = arguments or ("-o", "beginning")
-    lines = kcat(side, "-C", "-t", topic, "-e", "-q", "-f", _RECORD, *place).splitlines()
+    position = arguments or ("-o", "beginning")
+    lines = kcat(side, "-C", "-t", topic, "-e", "-q", "-f", _RECORD, *position).splitlines()
     return sorted(lines, key=lambda line: int(line.split("|")[0]))
 
 
@@ -98,7 +98,7 @@ def many_partitions(side: Side) -> Any:
     topic = side.topic(partitions=50)
     kcat(side, "-P", "-t", topic, "-K", ":", stdin=b"".join(b"key%d:%d\n" % (n, n) for n in range(300)))
     listing = json.loads(kcat(side, "-L", "-J", "-t", topic))["topics"]
-    if "," in side.bootstrap:  # which broker has which partition is the controller's choice
+    if "," in side.bootstrap:  # the assignment of partitions to brokers is the controller's choice
         for partition in listing[0]["partitions"]:
             del partition["leader"]
             partition |= {key: sorted(each["id"] for each in partition[key]) for key in ("replicas", "isrs")}
@@ -119,8 +119,8 @@ def key_hashing(side: Side) -> Any:
 def seek_and_replay(side: Side) -> Any:
     topic = side.topic()
     kcat(side, "-P", "-t", topic, stdin=b"".join(b"%d\n" % n for n in range(30)))
-    places = ("beginning", "10", "-5", "29", "end")
-    found = {place: consume(side, topic, "-o", place, "-p", "0") for place in places}
+    positions = ("beginning", "10", "-5", "29", "end")
+    found = {position: consume(side, topic, "-o", position, "-p", "0") for position in positions}
     return {**found, "three": consume(side, topic, "-o", "7", "-p", "0", "-c", "3")}
 
 
@@ -133,7 +133,7 @@ def broadcast(side: Side) -> Any:
 
 
 def balanced(side: Side, group: str, topic: str, count: int) -> list[str]:
-    """Join a group, take ``count`` records, leave; what was taken is committed on the way out."""
+    """Joins a group, reads ``count`` records, and leaves, which commits the position."""
     reset = ("-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000", "-X", "heartbeat.interval.ms=500")
     text = kcat(side, "-G", group, *reset, "-c", str(count), "-q", "-f", _RECORD, topic)
     return sorted(text.splitlines())
@@ -198,7 +198,7 @@ def _members(side: Side, group: str, topic: str, count: int) -> Iterator[list[_M
 
 @BOOK.case("take-over")
 def take_over(side: Side) -> Any:
-    """Three members on two partitions; killing two of them leaves everything to the third."""
+    """Three members on two partitions; after two of them are killed, the third has both."""
     topic, group = side.topic(partitions=2), side.name("group")
     with _members(side, group, topic, 3) as members:
         before = await_group(side.bootstrap, group, [0, 1, 1])
@@ -232,7 +232,7 @@ def crash_resume(side: Side) -> Any:
 
 @BOOK.case("idempotent-retry")
 def idempotent_retry(side: Side) -> Any:
-    """kcat stays connected and goes on sending while the broker is killed and starts again."""
+    """kcat stays connected and keeps sending while the broker is killed and restarted."""
     topic = side.topic()
     command = [
         kcat_path(),
@@ -285,11 +285,11 @@ REFUSALS = (
     "% Delivery failed for message: Broker: Invalid topic",
     "% ERROR: Failed to produce message (1 bytes): Local: Unknown topic",
 )
-"""What kcat says of a bad topic: the first if it reads the record before the metadata's answer, else the second."""
+"""kcat's message about an invalid topic, before and after it has the metadata's answer."""
 
 
 def _refused(observed: dict[str, Any]) -> dict[str, Any]:
-    """Which of both kcat says is a matter of its own timing, and no difference of the brokers."""
+    """Replaces either message by the first: the choice depends on kcat's timing, not on the broker."""
     [said] = observed["said"]
     assert said in REFUSALS
     return observed | {"said": [REFUSALS[0]]}

@@ -1,7 +1,7 @@
-"""Which committed offsets expire, and which groups then go (KIP-211): as with Kafka.
+"""Which committed offsets expire, and which groups are then deleted (KIP-211), as with Kafka.
 
-Commits of version 2 to 4 bring their own retention, so that nothing here takes a minute. How often is checked is the
-broker's own setting, so this test has a pair of brokers for itself.
+Commits of version 2 to 4 have their own retention, so that nothing here takes a minute. The check interval is a broker
+setting, so this test has its own pair of brokers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EXTRA = {"offsets.retention.check.interval.ms": "300"}
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[list[Broker]]:
-    """A Kafka and an Odradek that look for expired offsets all the time."""
+    """A Kafka and an Odradek that check for expired offsets continuously."""
     if is_missing("Java"):
         pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
     running: list[Broker] = []
@@ -65,7 +65,7 @@ class Groups:
         self.topics = (stage.topic("-read"), stage.topic("-unread"))
 
     def commit(self, group: str, retention_ms: int, member: Any = None) -> None:
-        """Partition 0 of both topics; in a member's name, or as a consumer without a group."""
+        """Commits partition 0 of both topics; as a member, or as a consumer without a group."""
         part = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
         request = OffsetCommitRequest(
             group_id=group,
@@ -78,7 +78,7 @@ class Groups:
         assert all(part.error_code == 0 for topic in answered for part in topic.partitions), answered
 
     def offsets(self, group: str) -> dict[str, int]:
-        """What is committed, by the end of the topic's name."""
+        """The committed offsets, by the end of the topic's name."""
         answer = self.stage.wire.call(ApiKey.OFFSET_FETCH, 5, OffsetFetchRequest(group_id=group, topics=None))
         return {
             topic.name.rpartition("-")[2]: part.committed_offset for topic in answer.topics for part in topic.partitions
@@ -107,7 +107,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def live(broker: Broker) -> dict[str, Any]:
-    """Every way to expire, and what must not. Each wait is for something that does expire."""
+    """Every way to expire, and offsets that must not. Each wait is for one that does expire."""
     with Wire(broker.bootstrap) as wire:
         stage = Stage(wire, f"expiry-{secrets.token_hex(3)}", "1")
         stage.coordinator()
@@ -144,7 +144,7 @@ def live(broker: Broker) -> dict[str, Any]:
 
 def _joined(stage: Stage, topic: str) -> Any:
     """A member that reads one topic, with its assignment."""
-    reading = Stage(stage.wire, topic, stage.node_id)  # its members subscribe to the topic of its name
+    reading = Stage(stage.wire, topic, stage.node_id)  # its members subscribe to the topic of the same name
     reading.group = stage.group
     member = reading.joined()
     assert reading.sync(5, member).error_code == 0

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def archived(comparison: Comparison, broker: Broker, topic: str, path: Path) -> Report:
-    """Two runs over a topic with plain, null, poisoned and transactional records, one of the latter aborted."""
+    """Two runs over a topic with plain, null, invalid and transactional records, one transaction being aborted."""
     connection = Connection(broker.bootstrap)
     topics.create(connection, topic, 2)
     for part in ([b'{"n":%d}' % n if n % 9 else b"poison" for n in range(300)], [None, b'{"n":1.5}']):

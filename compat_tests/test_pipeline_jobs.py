@@ -48,7 +48,7 @@ def committed(connection: Connection, topic: str, partitions: int = 1) -> list[b
 
 
 def fill(connection: Connection, topic: str, partitions: int, count: int) -> None:
-    """JSON with numbers, and two transactions of which one is aborted."""
+    """JSON with numbers, and two transactions, one of which is aborted."""
     topics.create(connection, topic, partitions)
     topics.produce(connection, topic, [b'{"id":%d}' % number for number in range(count)])
     topics.produce_transactions(connection, topic, [True, False])

@@ -1,4 +1,4 @@
-"""A table becomes a topic of a real Kafka, which gives offsets one after the other: gaps are filled, unseen."""
+"""A table is restored to a topic of a real Kafka, which assigns consecutive offsets: gaps are filled invisibly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(300)
 LAX = {"max.message.bytes": "10000000", "message.timestamp.after.max.ms": str(2**63 - 1)}
-"""A real Kafka refuses records of the future and large ones, unless the topic allows them."""
+"""A real Kafka refuses records of the future and large ones by default."""
 
 
 @pytest.fixture

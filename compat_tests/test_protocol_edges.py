@@ -1,4 +1,4 @@
-"""What only raw frames can say: broken batches, retries byte for byte, unknown versions, rebalances at once."""
+"""Behaviour that needs raw frames: broken batches, identical retries, unknown versions, simultaneous rebalances."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOOK = CaseBook("raw-frames")
 
 
 def producer_id(connection: RawConnection) -> tuple[int, int]:
-    """InitProducerId 0 without a transactional id: a fresh id and its epoch."""
+    """InitProducerId 0 without a transactional id: a new id and its epoch."""
     while True:
         reader = connection.call(frames.INIT_PRODUCER_ID, 0, Body().string(None).put("i", 60_000))
         _, error, identity, epoch = reader.take("ihqh")
@@ -74,7 +74,7 @@ def idempotent_retry(side: Side) -> Any:
 
 @BOOK.case("idempotent-retry", name="retry-after-crash")
 def retry_after_crash(side: Side) -> Any:
-    """The batch whose acknowledgement got lost with the broker is recognised by the broker that starts again."""
+    """A batch whose acknowledgement was lost in a crash is recognised by the restarted broker."""
     written_ms = int(datetime.now(UTC).timestamp() * 1000)  # noqa: TID251 - of a client
     return {"now": _retried(side, "now", written_ms), "long ago": _retried(side, "long-ago", EPOCH_MS)}
 
@@ -92,7 +92,7 @@ def _retried(side: Side, what: str, timestamp_ms: int) -> Any:
     with RawConnection(side.bootstrap) as connection:
         again = [produce(connection, topic, batch) for batch in batches]
         fresh, _ = producer_id(connection)
-        for answer in again:  # a duplicate is answered with the time of the batch that is there
+        for answer in again:  # a duplicate is answered with the time of the stored batch
             answer["append_time"] = answer["append_time"] - timestamp_ms if answer["append_time"] > 0 else "none"
         return {"first": first, "again": again, "ids differ": fresh != identity, "stored": _stored(connection, topic)}
 
@@ -121,7 +121,7 @@ def _patched(batch: bytes, at: int, layout: str, value: int, *, fix_crc: bool = 
 
 
 def broken_batches() -> dict[str, bytes | None]:
-    """Record sets that a broker must refuse, and a few it must take."""
+    """Record sets that a broker must refuse, and some that it must accept."""
     good = Batch(_values(3)).encode()
     return {
         "good": good,
@@ -158,7 +158,7 @@ def broken_batches() -> dict[str, bytes | None]:
 
 @BOOK.case("bad-crc")
 def bad_crc(side: Side) -> Any:
-    """Each broken batch gets Kafka's error or a close, and the topic stays usable."""
+    """Each broken batch gets Kafka's error or a closed connection, and the topic stays usable."""
     topic = side.topic()
     found = {name: _produced(side, topic, records) for name, records in broken_batches().items()}
     with RawConnection(side.bootstrap) as connection:
@@ -205,7 +205,7 @@ def _without_acknowledgement(side: Side, topic: str, good: bytes) -> dict[str, A
 
     with RawConnection(side.bootstrap) as connection:
         connection.send(frames.PRODUCE, 7, request(0))
-        answered = metadata(connection, [topic])[topic]["error"]  # the next answer is this one's
+        answered = metadata(connection, [topic])[topic]["error"]  # the next answer belongs to this request
     with RawConnection(side.bootstrap) as connection:
         connection.send(frames.PRODUCE, 7, request(44))
         closed = connection.is_closed_by_peer()
@@ -214,7 +214,7 @@ def _without_acknowledgement(side: Side, topic: str, good: bytes) -> dict[str, A
 
 @BOOK.case("oversized-record")
 def oversized(side: Side) -> Any:
-    """The limit is on the whole batch; a fetch that is given too little room still gets its first batch."""
+    """The limit applies to the whole batch; a fetch with too small a limit still gets its first batch."""
     topic = side.topic(max_message_bytes="2000")
     with RawConnection(side.bootstrap) as connection:
         sizes = {}
@@ -288,7 +288,7 @@ def unknown_topic(side: Side) -> Any:
 
 @BOOK.case("concurrent-rebalances")
 def concurrent_rebalances(side: Side) -> Any:
-    """Eight members by the book; half of them leave and four more join while the others are in the middle of it."""
+    """Eight members; half of them leave and four more join during the rebalance."""
     group = side.name("group")
     members = [RawMember(side.bootstrap, group) for _ in range(8)]
     for member in members:
@@ -322,7 +322,7 @@ def _settle(members: list[RawMember], count: int) -> None:
 
 @BOOK.case("concurrent-rebalances", name="rules-of-groups")
 def rules_of_groups(side: Side) -> Any:
-    """Errors that a member gets for being unknown, late, mismatched or without a session timeout in bounds."""
+    """Errors for members that are unknown, late, mismatched or without a session timeout in bounds."""
     group, topic = side.name("group"), side.topic()
     with RawConnection(side.bootstrap) as connection:
         found = {
@@ -427,7 +427,7 @@ def _committed(connection: RawConnection, group: str, topic: str) -> Any:
 
 @BOOK.case("bad-frames")
 def bad_frames(side: Side) -> Any:
-    """Whatever comes, the broker answers as Kafka or closes; afterwards it still serves."""
+    """For any frame, the broker answers as Kafka or closes the connection; afterwards it still serves."""
     topic = side.topic()
     header = struct.pack(">hhih", frames.METADATA, 1, 1, -1)
     sent: dict[str, bytes] = {
@@ -459,7 +459,7 @@ def bad_frames(side: Side) -> Any:
 
 @BOOK.case("bad-frames", name="long-strings")
 def long_strings(side: Side) -> Any:
-    """A string may have 32767 bytes in every version, although compact ones could say that they have more."""
+    """A string may have 32767 bytes in every version, although compact strings can encode longer ones."""
     found: dict[str, Any] = {}
     for size in (32_767, 32_768, 70_000):
         text = b"k" * size
@@ -498,9 +498,9 @@ def _then(side: Side, data: bytes) -> str:
 
 
 def _api_versions_99(side: Side) -> Any:
-    """Answered in version 0 with error 35 and the range of ApiVersions alone."""
+    """Answered in version 0 with error 35 and only the versions of ApiVersions."""
     with RawConnection(side.bootstrap) as connection:
-        # As every client sends it: flexible header (the tag section belongs to it), software name and version.
+        # As every client sends it: flexible header (with tag section), software name and version.
         reader = connection.call(frames.API_VERSIONS, 99, Body().put("b", 0).put("bbbbb", 2, 120, 2, 49, 0))
         error, keys = error_name(reader.one("h")), reader.array(lambda r: r.take("hhh"))
         again = _usable(lambda: connection.call(frames.API_VERSIONS, 0, Body()))

@@ -16,7 +16,7 @@ TIMEOUT_S = 120
 
 
 class GrowingNodes(OdradekNodes):
-    """Two nodes that are told of the first alone: that founds the quorum, the other follows."""
+    """Two nodes whose only bootstrap server is the first: it creates the quorum, and the other follows."""
 
     def _format(self) -> None:
         for node in self.nodes.values():
@@ -33,7 +33,7 @@ def nodes() -> Iterator[GrowingNodes]:
 
 
 def tool(nodes: GrowingNodes, *arguments: str) -> ToolResult:
-    """The tool at the listener for controllers of the first node."""
+    """Runs the tool with the controller listener of the first node."""
     asked = ("--bootstrap-controller", nodes[1].controller)
     return run_tool_as("kafka-metadata-quorum", *asked, *arguments, timeout_s=TIMEOUT_S)
 
@@ -59,7 +59,7 @@ def test_a_controller_is_added_and_removed(nodes: GrowingNodes) -> None:
     status = tool(nodes, "describe", "--status")
     [cluster_id] = [line.split()[1] for line in status.lines if line.startswith("ClusterId:")]
 
-    meta = nodes[2].home / "data" / "meta.properties"  # which the tool reads
+    meta = nodes[2].home / "data" / "meta.properties"  # the tool reads this file
     wait_for(meta.exists, "the second node's meta.properties", timeout_s=TIMEOUT_S)
     ids = dict(line.split("=", 1) for line in meta.read_text().splitlines())
     assert ids == {"version": "1", "cluster.id": cluster_id, "node.id": "2", "directory.id": directory_id}

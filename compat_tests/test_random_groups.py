@@ -1,7 +1,7 @@
-"""The same random sequence of group requests, sent to Kafka and to Odradek: the same codes, the same effects.
+"""The same random sequence of group requests to Kafka and to Odradek gives the same codes and effects.
 
-A failure prints its seed and script; `ODRADEK_GROUP_SEEDS=5,17` plays these seeds instead, `ODRADEK_GROUP_SEEDS=0-99`
-a range of them. One seed of each run is new.
+A failure prints its seed and script; `ODRADEK_GROUP_SEEDS=5,17` plays these seeds instead, `ODRADEK_GROUP_SEEDS=0-99` a
+range of them. One seed of each run is new.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from compat_tests.raw_groups import find_coordinator
 
 CONSUMERS = 4
 SCRIPTS = 8
-"""For each seed, so many groups, one after the other."""
+"""The number of groups per seed, one after the other."""
 STEPS = 60
 NEW = "new"
 
 
 def seeds() -> list[int | str]:
-    """Those asked for, or some that are always the same and a new one.
+    """The requested seeds, or some fixed ones and a new one.
 
-    The new one is drawn by the test: where several processes run the session, all have to collect the same tests.
+    The new one is drawn within the test: if several processes run the session, all must collect the same tests.
     """
     asked = os.environ.get("ODRADEK_GROUP_SEEDS")
     if not asked:
@@ -58,7 +58,7 @@ def test_random_requests_have_the_same_effects(comparison: Comparison, seed: int
             play = Play(seed, channels, group, topic)
             found = play.run(STEPS)
             steps += play.steps
-            assert found is None, _report(seed, play.told, found)
+            assert found is None, _report(seed, play.script, found)
             for channel in channels.values():
                 for consumer in range(CONSUMERS):
                     channel.reconnect(consumer)
@@ -68,7 +68,7 @@ def test_random_requests_have_the_same_effects(comparison: Comparison, seed: int
     assert steps >= SCRIPTS * STEPS // 4, "the scripts ended too early to say anything"
 
 
-def _report(seed: int, told: list[str], found: dict[str, Any]) -> str:
-    script = "\n".join(f"  {number}. {line}" for number, line in enumerate(told))
+def _report(seed: int, script: list[str], found: dict[str, Any]) -> str:
+    script = "\n".join(f"  {number}. {line}" for number, line in enumerate(script))
     differ = "\n".join(f"  {path}: {pair}" for path, pair in differences(*found.values()))
     return f"seed {seed} (ODRADEK_GROUP_SEEDS={seed}):\n{script}\nanswers of {' and '.join(found)} differ:\n{differ}"

@@ -23,7 +23,7 @@ _COLUMNS = "topic, partition, offset, cast(key as string) k, cast(value as strin
 
 
 def source(side: Side, topic: str, **options: Any) -> Any:
-    """A batch DataFrame over a topic, all of it unless the options say otherwise."""
+    """A batch DataFrame over a topic, by default over all of it."""
     reader = side.resources.spark().read.format("kafka").option("kafka.bootstrap.servers", side.bootstrap)
     if "subscribePattern" not in options:
         reader = reader.option("subscribe", topic)
@@ -33,12 +33,12 @@ def source(side: Side, topic: str, **options: Any) -> Any:
 
 
 def rows(frame: Any, columns: str = _COLUMNS) -> list[list[Any]]:
-    """Collected, sorted by the first three columns; here and not by Spark, which would read everything twice."""
+    """Collected, and sorted by the first three columns; sorting in Spark would read everything twice."""
     return sorted((list(row) for row in frame.selectExpr(*_split(columns)).collect()), key=lambda row: row[:3])
 
 
 def _split(columns: str) -> list[str]:
-    """At the commas outside parentheses."""
+    """Splits at the commas outside parentheses."""
     parts, depth = [""], 0
     for character in columns:
         depth += {"(": 1, ")": -1}.get(character, 0)
@@ -50,7 +50,7 @@ def _split(columns: str) -> list[str]:
 
 
 def sink(side: Side, topic: str, records: list[tuple[str | None, str | None]], **options: Any) -> None:
-    """Write keys and values with the batch sink, from one task so that the order is fixed."""
+    """Writes keys and values with the batch sink, from one task so that the order is fixed."""
     frame = side.resources.spark().createDataFrame(records, "key string, value string").coalesce(1)
     writer = frame.write.format("kafka").option("kafka.bootstrap.servers", side.bootstrap).option("topic", topic)
     for name, value in options.items():
@@ -190,7 +190,7 @@ def _folder() -> Iterator[Path]:
 
 
 def stream(side: Side, topic: str, folder: Path, **options: Any) -> list[list[Any]]:
-    """Run what is available now into a Parquet folder, from its checkpoint on; gives all rows written so far."""
+    """Writes what is available now to a Parquet folder, from its checkpoint on; returns all rows written so far."""
     spark = side.resources.spark()
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", side.bootstrap)
     reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
@@ -206,7 +206,7 @@ def stream(side: Side, topic: str, folder: Path, **options: Any) -> list[list[An
 
 @BOOK.case("seek-and-replay", name="available-now")
 def available_now(side: Side) -> Any:
-    """Two runs over one checkpoint: the second takes only what is new; rate limits split a run into batches."""
+    """Two runs over one checkpoint: the second reads only what is new; rate limits split a run into batches."""
     topic = side.topic(partitions=2)
     with _folder() as folder:
         fill(side, topic, 20, partitions=2)
@@ -221,7 +221,7 @@ def available_now(side: Side) -> Any:
 
 @BOOK.case("crash-resume")
 def crash_resume(side: Side) -> Any:
-    """The broker is killed between two runs over one checkpoint: nothing is read twice, nothing is missed."""
+    """The broker is killed between two runs over one checkpoint: nothing is read twice or missed."""
     topic = side.topic()
     with _folder() as folder:
         fill(side, topic, 10)
@@ -233,7 +233,7 @@ def crash_resume(side: Side) -> Any:
 
 @BOOK.case("key-hashing", name="streaming-sink")
 def streaming_sink(side: Side) -> Any:
-    """Kafka to Kafka by a stream: the sink keeps the order within each key, restarted from its checkpoint."""
+    """Kafka to Kafka by a stream: the sink keeps the order within each key, also after a restart from checkpoint."""
     spark, origin, target = side.resources.spark(), side.topic("origin"), side.topic("target", 3)
     with _folder() as folder:
         for _ in range(2):
@@ -249,7 +249,7 @@ def streaming_sink(side: Side) -> Any:
 
 @BOOK.case("unknown-topic")
 def unknown_topic(side: Side) -> Any:
-    """Reading a missing topic fails and does not make it; the sink makes it."""
+    """Reading a missing topic fails and does not create it; the sink creates it."""
     missing = side.name("missing")
     read = error_of(lambda: source(side, missing).collect())
     spark = side.resources.spark()
@@ -275,7 +275,7 @@ def oversized_record(side: Side) -> Any:
 
 @pytest.fixture(autouse=True, scope="module")
 def _spark_is_imported() -> None:
-    """Spark's modules import one another in a circle, which two threads that come first at once do not get through."""
+    """Imports Spark's modules, whose circular imports fail if two threads import them first at the same time."""
     importlib.import_module("pyspark.sql")
 
 

@@ -23,7 +23,7 @@ BOOKS: list[CaseBook] = [each.BOOK for each in (test_librdkafka, test_kafka_pyth
 
 
 def core() -> Iterator[object]:
-    """The cases that go through groups, transactions, crashes and Spark."""
+    """Cases with groups, transactions, crashes and Spark."""
     for book in BOOKS:
         found = [case for case in book.cases if case.name in CORE[book.client]]
         assert {case.name for case in found} == CORE[book.client]
@@ -33,7 +33,7 @@ def core() -> Iterator[object]:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def over_sql(request: pytest.FixtureRequest, comparison: Comparison) -> Iterator[Comparison]:
-    """The real Kafka of the session beside a broker over a database."""
+    """The real Kafka of the session, compared with a broker over a database."""
     odradek = Odradek(request.param)
     yield Comparison(comparison.kafka, odradek, comparison.resources, prefix=f"{request.param}.")
     odradek.stop()

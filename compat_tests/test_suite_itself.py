@@ -1,4 +1,4 @@
-"""The suite's own machinery: nothing is left out unsaid, differences are found, and what was started is cleaned up."""
+"""The suite's own machinery: skips are reported, differences are found, and everything started is cleaned up."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_settings_become_the_official_images_variables() -> None:
 
 
 def test_the_image_turns_its_variables_back_into_settings() -> None:
-    """docker/kafka/run.sh reads what ``environment_name`` writes; its own switches stay out."""
+    """docker/kafka/run.sh reads what ``environment_name`` writes; its own switches are not settings."""
     script = (ROOT / "docker" / "kafka" / "run.sh").read_text()
     functions = script[script.index("from_environment()") : script.index('given="')]
     settings = {**kafka_settings(1234, 9093, host="0.0.0.0"), "odd_name-x.y": "a=b c"}
@@ -231,7 +231,7 @@ from compat_tests.processes import Guard
 guard = Guard("echo done > {mark}")
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    os.mkfifo(mark)  # opening it to read waits for the guard's shell to write: no polling
+    os.mkfifo(mark)  # opening it for reading waits until the guard's shell writes: no polling
     got: list[str] = []
     reader = threading.Thread(target=lambda: got.append(mark.read_text()), daemon=True)
     reader.start()
@@ -250,7 +250,7 @@ def test_scripts_parse(script: Path) -> None:
 
 
 def test_scripts_on_a_machine_with_nothing_say_so(tmp_path: Path) -> None:
-    """No Java, no Maven, no kcat, no apt, no rights: loud words, and states that scripts can read."""
+    """No Java, no Maven, no kcat, no apt, no permissions: clear messages, and exit codes that scripts can check."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "sh", "dirname", "id", "sed", "head", "tail", "cat", "mkdir", "sha256sum", "cut", "env"):
@@ -269,7 +269,7 @@ def test_scripts_on_a_machine_with_nothing_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60, func_only=True)
 def test_the_leaders_of_a_created_topic_take_the_first_record(comparison: Comparison) -> None:
-    """Else a client sends again what was refused, and the order of records depends on when Kafka was ready."""
+    """Otherwise a client would retry refused records, and their order would depend on when Kafka was ready."""
     brokers = [broker for broker in (comparison.kafka, comparison.odradek) if broker is not None]
     sides = [Side(broker, "suite-itself", comparison.resources) for broker in brokers]
     for side in sides:

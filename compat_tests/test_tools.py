@@ -1,6 +1,6 @@
-"""Tools that docs/tools.md says work with Odradek: each is started against a fresh broker and does its main work.
+"""The tools that work with Odradek according to docs/tools.md: each runs against a new broker and does its main work.
 
-Python tools run in environments of their own, so their dependencies do not meet ours.
+Python tools run in separate environments, so that their dependencies do not conflict with ours.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def daemons(tmp_path: Path) -> Iterator[Any]:
 
 
 def python_with(requirement: str) -> str:
-    """The Python of an environment that has a tool and what it needs, and nothing of ours; made once, then kept."""
+    """The Python of an environment with a tool and its dependencies and nothing of ours; made once, then kept."""
     folder = ROOT / ".cache" / "tools" / f"{requirement}-{sys.implementation.cache_tag}"
     if not folder.exists():
         uv = shutil.which("uv") or str(ROOT / ".venv-uv" / "bin" / "uv")
@@ -85,7 +85,7 @@ def send_amounts(kafka: TestBroker) -> None:
 
 
 def read(kafka: TestBroker, topic: str, count: int) -> list[tuple[str | None, Any]]:
-    """The first `count` committed records, waited for."""
+    """Waits for the first `count` committed records, and returns them."""
     from kafka import KafkaConsumer
 
     consumer = KafkaConsumer(
@@ -131,7 +131,7 @@ def test_faust(kafka: TestBroker, daemons, tmp_path: Path):
 
 
 def test_connect_standalone(kafka: TestBroker, daemons, tmp_path: Path):
-    """A file goes into a topic by one connector and out of it into another file by a second."""
+    """A file goes into a topic by one connector, and from there into another file by a second one."""
     if is_missing("Java"):
         pytest.skip("NO JAVA: Kafka Connect cannot run (ODRADEK_NO_JAVA=1)")
     lines = "".join(f"line {number}\n" for number in range(100))

@@ -36,7 +36,7 @@ LARGE = b"x" * 2000
 
 
 class Bench:
-    """A connection and what the scripts have in common: ids of topics, and fetches as plain data."""
+    """A connection with helpers of the scripts: ids of topics, and fetches as plain data."""
 
     def __init__(self, wire: Wire, name: str) -> None:
         self.wire, self.name = wire, name
@@ -44,7 +44,7 @@ class Bench:
         self._labels: dict[UUID | str, str] = {UUID(int=0): "zero", NO_TOPIC: "no topic"}
 
     def topic(self, suffix: str = "", partitions: int = 2) -> UUID:
-        """Create a topic; both its id and its name are shown as `suffix`, a second one's id as such."""
+        """Creates a topic, whose id and name are shown as `suffix`; a second topic's id is marked as such."""
         name = self.stage.topic(suffix, partitions)
         topic_id = self.id_of(name)
         earlier = [label for topic, label in self._labels.items() if isinstance(topic, UUID)]
@@ -60,7 +60,7 @@ class Bench:
         return self.wire.call(ApiKey.METADATA, 12, asked).topics[0].topic_id
 
     def delete(self, suffix: str) -> None:
-        """Delete a topic, and wait until its leader knows."""
+        """Deletes a topic, and waits until its leader has noticed."""
         name = self.full_name(suffix)
         answer = self.wire.call(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=(name,), timeout_ms=9000))
         assert answer.responses[0].error_code == 0, answer
@@ -101,7 +101,7 @@ class Bench:
         wait_ms: int = 0,
         current_leader_epoch: int = -1,
     ) -> tuple[int, Any]:
-        """Fetch (topic, partition, offset)s; returns the session's id and what else is to be compared."""
+        """Fetches (topic, partition, offset)s; returns the session id and the values to compare."""
         topics = [
             FetchTopic(
                 **self._named(topic),
@@ -166,23 +166,23 @@ def scenario(function: Scenario) -> Scenario:
 
 @scenario
 def the_life_of_a_session(bench: Bench) -> Iterator[Any]:
-    """Begun, used, refused, forgotten in parts, and ended by forgetting all."""
+    """Created, used, refused, forgotten in parts, and ended by forgetting all."""
     one, two = bench.topic("one"), bench.topic("two")
     bench.produce(one)
     session, seen = bench.fetch((one, 0, 0), (two, 0, 0), (two, 1, 0), session=(0, 0))
     yield seen
-    yield bench.fetch(session=(session, 1))[1]  # not asked again: the same records come again
+    yield bench.fetch(session=(session, 1))[1]  # not acknowledged by the offset: the same records come again
     yield bench.fetch((one, 0, 1), session=(session, 2))[1]
     yield bench.fetch(session=(session, 3))[1]
     bench.produce(two, partition=1)
     yield bench.fetch(session=(session, 4))[1]
     yield bench.fetch(session=(session, 4))[1]  # a repeated epoch
-    yield bench.fetch(session=(session, 9))[1]  # one that has not come yet
+    yield bench.fetch(session=(session, 9))[1]  # an epoch in the future
     yield bench.fetch((two, 1, 1), session=(session, 5))[1]  # the refusals changed nothing
     yield bench.fetch(session=(session, 6), forget=((two, 1), (two, 0)))[1]
     bench.produce(two, partition=1)
     yield bench.fetch(session=(session, 7))[1]
-    yield bench.fetch((two, 1, 1), session=(session, 8), forget=((two, 1),))[1]  # named and forgotten at once
+    yield bench.fetch((two, 1, 1), session=(session, 8), forget=((two, 1),))[1]  # listed and forgotten at once
     yield bench.fetch(session=(session, 9), forget=((two, 7), (NO_TOPIC, 0)))[1]
     yield bench.fetch(session=(session, 10), forget=((one, 0),))[1]  # nothing left
     yield bench.fetch((one, 0, 0), session=(session, 11))[1]
@@ -190,7 +190,7 @@ def the_life_of_a_session(bench: Bench) -> Iterator[Any]:
 
 @scenario
 def sessions_end_with_a_full_fetch(bench: Bench) -> Iterator[Any]:
-    """That names them: with the first epoch a new one begins, with the last none."""
+    """A full fetch with the session's id: with the initial epoch a new session begins, with the final epoch none."""
     one = bench.topic("one")
     bench.produce(one)
     first, seen = bench.fetch((one, 0, 0), session=(0, 0))
@@ -214,7 +214,7 @@ def sessions_that_never_were(bench: Bench) -> Iterator[Any]:
 
 @scenario
 def an_empty_session(bench: Bench) -> Iterator[Any]:
-    """A full fetch of nothing begins a session too."""
+    """A full fetch of nothing also creates a session."""
     one = bench.topic("one")
     session, seen = bench.fetch(session=(0, 0))
     yield seen
@@ -243,7 +243,7 @@ def a_session_is_by_id_or_by_name(bench: Bench) -> Iterator[Any]:
 
 @scenario
 def partitions_that_gave_records_go_to_the_end(bench: Bench) -> Iterator[Any]:
-    """So that the others have their turn where the bytes do not suffice for all."""
+    """So that the others are served next if the byte limit does not suffice for all."""
     wide = bench.topic("wide", 4)
     for partition in range(4):
         for _ in range(2):
@@ -277,7 +277,7 @@ def what_is_not_there_stands_last(bench: Bench) -> Iterator[Any]:
 
 @scenario
 def a_partition_that_comes_to_be(bench: Bench) -> Iterator[Any]:
-    """Wanted before it is there: told when it is."""
+    """A partition that is fetched before it exists is returned once it does."""
     one = bench.topic("one", 1)
     session, seen = bench.fetch((one, 0, 0), (one, 1, 0), session=(0, 0))
     yield seen
@@ -294,7 +294,7 @@ def a_partition_that_comes_to_be(bench: Bench) -> Iterator[Any]:
 
 @scenario
 def leader_epochs(bench: Bench) -> Iterator[Any]:
-    """A leader epoch that has not come yet is refused; one below 0 asks for no check."""
+    """A future leader epoch is refused; one below 0 disables the check."""
     one = bench.topic("one")
     for version in (11, BY_NAME, 15, 16, NEWEST):
         topic = one if version >= BY_ID else "one"
@@ -308,7 +308,7 @@ def leader_epochs(bench: Bench) -> Iterator[Any]:
 
 @scenario
 def deleted_and_created_again(bench: Bench) -> Iterator[Any]:
-    """A client that knows the old one by its id never reads or writes the new one."""
+    """A client with the old topic's id never reads or writes the new topic."""
     old, other = bench.topic("again"), bench.topic("other")
     bench.produce(old)
     bench.produce(other)
@@ -382,7 +382,7 @@ def _committed_offsets(bench: Bench, *topics: UUID) -> Any:
 
 
 def _await_forgotten(bench: Bench, suffix: str) -> None:
-    """Return once the coordinator has heard that the topic was deleted."""
+    """Returns once the coordinator has handled the deletion of the topic."""
     asked = (OffsetFetchRequestTopics(name=bench.full_name(suffix), partition_indexes=(0,)),)
     request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=bench.stage.group, topics=asked),))
     for _ in range(400):
@@ -439,7 +439,7 @@ def metadata_by_id(bench: Bench) -> Iterator[Any]:
 
 @scenario
 def special_offsets_by_version(bench: Bench) -> Iterator[Any]:
-    """Each special timestamp is known from some version on; naming a partition twice is an error."""
+    """Each special timestamp is supported from some version on; listing a partition twice is an error."""
     bench.produce(bench.topic("one"), b"a", b"b")
     for version in (1, 6, 7, 8, 9, 10, 11):
         for timestamps in (*[(n,) for n in range(-7, 0)], (-1, -2)):

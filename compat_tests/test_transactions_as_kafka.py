@@ -1,7 +1,7 @@
 """Transactions request by request: the same sequence to both brokers, the same codes, epochs and effects.
 
-`test_every_version` drives each request by itself; here are the stories between requests: two versions of
-transaction.version in one id's life, fencing, time-outs, epochs that run out, what stands in the state topic.
+`test_every_version` sends each request by itself; here are sequences: two versions of transaction.version in one id's
+life, fencing, time-outs, exhausted epochs, and the content of the state topic.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ UPGRADE, DOWNGRADE = 1, 2
 
 
 def claimed(producer: Transactional, version: int = 5) -> Any:
-    """InitProducerId with the claim to have the id already (KIP-360)."""
+    """InitProducerId with the producer's current id and epoch (KIP-360)."""
     fields = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
     return init(producer.stage, version, producer.id, **fields)
 
 
 def taken_up(producer: Transactional) -> Any:
-    """InitProducerId without one, by another client."""
+    """InitProducerId without id and epoch, by another client."""
     return init(producer.stage, 5, producer.id)
 
 
 def fenced_by_a_successor(stage: Stage) -> Iterator[Any]:
-    """An open transaction of either version; its producer comes back before and after the successor has the id."""
+    """An open transaction of either version; its producer sends requests before and after a successor takes the id."""
     topic = stage.topic()
     for suffix, produce, end in (("-1", 11, 4), ("-2", 12, 5)):
         zombie = Transactional.begin(stage, suffix)
@@ -71,7 +71,7 @@ def fenced_by_a_successor(stage: Stage) -> Iterator[Any]:
 
 
 def both_versions_in_one_life(stage: Stage) -> Iterator[Any]:
-    """A client is upgraded, and downgraded again, under the same id."""
+    """A client is upgraded, and downgraded again, with the same id."""
     topic = stage.topic()
     producer = Transactional.begin(stage)
     for turn, (produce, end) in enumerate([(11, 4), (12, 5), (11, 4), (12, 5), (12, 4), (11, 5)]):
@@ -91,7 +91,7 @@ def both_versions_in_one_life(stage: Stage) -> Iterator[Any]:
 
 
 def too_slow(stage: Stage) -> Iterator[Any]:
-    """Aborted by the coordinator: both versions of a producer come back late, and go on as they may."""
+    """Aborted by the coordinator: producers of both versions send late requests, and continue as far as allowed."""
     topic = stage.topic()
     for suffix, produce, end in (("-1", 11, 4), ("-2", 12, 5)):
         producer = Transactional.begin(stage, suffix)
@@ -139,7 +139,7 @@ def offsets_in_both_versions(stage: Stage) -> Iterator[Any]:
 
 
 def what_the_state_topic_holds(stage: Stage) -> Iterator[Any]:
-    """Every record of an id's life, field by field but for times, in the version that Kafka writes."""
+    """Every record of an id's life, field by field except for times, in the version that Kafka writes."""
     topic = stage.topic()
     producer = Transactional.begin(stage)
     yield producer.add(3, topic, 0)
@@ -228,7 +228,7 @@ def test_story(comparison: Comparison, story: Story) -> None:
 
 @pytest.fixture(params=[0, 1], ids=lambda level: f"level {level}")
 def lowered(comparison: Comparison, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both clusters at a lower transaction.version, and back again afterwards."""
+    """Both clusters at a lower transaction.version, which is restored afterwards."""
     sides = [broker.bootstrap for broker in (comparison.odradek, comparison.kafka) if broker is not None]
     try:
         for bootstrap in sides:
@@ -240,7 +240,7 @@ def lowered(comparison: Comparison, request: pytest.FixtureRequest) -> Iterator[
 
 
 def set_level(bootstrap: str, level: int, upgrade_type: int) -> None:
-    """Return when the level is in force: in Kafka the coordinator learns of it a little later."""
+    """Returns when the level is in force: Kafka's coordinator gets it a little later."""
     update = FeatureUpdateKey(feature=FEATURE, max_version_level=level, upgrade_type=upgrade_type)
     known = ApiVersionsRequest(client_software_name="levels", client_software_version="1")
     with Wire(bootstrap) as wire:
@@ -252,7 +252,7 @@ def set_level(bootstrap: str, level: int, upgrade_type: int) -> None:
 
 
 def what_the_coordinator_does_by_itself(stage: Stage) -> Iterator[Any]:
-    """Fencing, a time-out, and the records of both, for clients that heed the level."""
+    """Fencing, a time-out, and the records of both, for clients that follow the level."""
     topic = stage.topic()
     fenced = Transactional.begin(stage, "-fenced")
     yield fenced.add(3, topic, 0)
@@ -278,7 +278,7 @@ def what_the_coordinator_does_by_itself(stage: Stage) -> Iterator[Any]:
 
 @pytest.mark.usefixtures("lowered")
 def test_a_lower_level(comparison: Comparison) -> None:
-    """What a request may do depends on its version, what the coordinator does by itself on the cluster's level."""
+    """A request's effect depends on its version, the coordinator's own actions on the cluster's level."""
     compare(comparison, what_the_coordinator_does_by_itself)
 
 
@@ -287,7 +287,7 @@ BURST = 500
 
 
 def epochs_that_run_out(stage: Stage) -> Iterator[Any]:
-    """A producer id is used up, and its last transactions end with the next one."""
+    """A producer id is exhausted, and its last transactions end with the next one."""
     topic = stage.topic()
     used_up = exhaust(Transactional.begin(stage), LAST_EPOCH - 1)
     yield used_up.epoch
@@ -312,7 +312,7 @@ def epochs_that_run_out(stage: Stage) -> Iterator[Any]:
 
 
 def exhaust(producer: Transactional, epoch: int) -> Transactional:
-    """Raise the id's epoch by InitProducerId, many requests at once on one connection."""
+    """Increments the id's epoch by InitProducerId, many requests at once on one connection."""
     wire, request = (
         producer.stage.wire,
         InitProducerIdRequest(transactional_id=producer.id, transaction_timeout_ms=60_000),

@@ -27,7 +27,7 @@ from typing import Any
 EPOCH_MS = 1_700_000_000_000
 HEARTBEAT_MS = 300  # of the members of groups
 DEADLINE_S = 90.0
-"""Far longer than anything takes: on a busy machine Kafka starts again after half a minute."""
+"""Far longer than any operation takes: on a busy machine Kafka may take half a minute to restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +42,31 @@ class Record:
 
 
 def seen(partition: int, offset: int, key: Any, value: Any, headers: Any, timestamp_ms: int) -> dict[str, Any]:
-    """A record as a consumer saw it."""
+    """A record as a consumer received it."""
     pairs = [[name, content] for name, content in headers or []]
     where = {"partition": partition, "offset": offset, "timestamp_ms": timestamp_ms}
     return {**where, "key": key, "value": value, "headers": pairs}
 
 
 def in_order(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sorted by partition, in the order received within each: consumers interleave partitions as they like."""
+    """Sorted by partition, in the order received within each: consumers interleave partitions arbitrarily."""
     return sorted(records, key=lambda record: record["partition"])
 
 
 class Deadline:
-    """Bounds a poll loop; its message says what was waited for."""
+    """Bounds a poll loop; its message has what was waited for."""
 
     def __init__(self, what: str, seconds: float = DEADLINE_S) -> None:
         self._what, self._end = what, time.monotonic() + seconds
 
     def check(self, so_far: object = "") -> None:
-        """Raises TimeoutError when the time is over."""
+        """Raises TimeoutError once the time is over."""
         if time.monotonic() > self._end:
             raise TimeoutError(f"gave up waiting for {self._what} ({so_far})")
 
 
 def once(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Return when the condition holds, or after some seconds: Kafka's answers follow its own changes a little later."""
+    """Returns when the condition holds, or after some seconds: changes in Kafka show shortly after its answers."""
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         pass

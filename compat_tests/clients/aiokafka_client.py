@@ -1,4 +1,4 @@
-"""aiokafka. It needs asyncio, so each operation runs a loop of its own; nothing here is product code."""
+"""aiokafka. It needs asyncio, so each operation runs in its own event loop; nothing here is product code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ async def _produce(
         bootstrap_servers=bootstrap,
         compression_type=None if codec == "none" else codec,
         enable_idempotence=idempotent,
-        acks="all" if "," in bootstrap or idempotent else 1,  # of a cluster it is read before the replicas have it
+        # in a cluster, a record with acks=1 may not be readable yet when it is acknowledged
+        acks="all" if "," in bootstrap or idempotent else 1,
         max_request_size=max_bytes,
         max_batch_size=max(16_384, max_bytes),
         request_timeout_ms=int(DEADLINE_S * 1000),
@@ -107,7 +108,7 @@ async def _collect(consumer: AIOKafkaConsumer, count: int) -> list[dict[str, Any
 
 
 async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
-    """The partitions of a topic, once a metadata update has brought them."""
+    """The partitions of a topic, once a metadata update has them."""
     deadline = Deadline(f"metadata of {topic}", 15)
     while not (found := consumer.partitions_for_topic(topic)):
         await consumer._client.force_metadata_update()  # noqa: SLF001 - aiokafka has no public way
@@ -282,7 +283,7 @@ def transact(
 async def _transact(
     bootstrap: str, transactional_id: str, source: str, out: str, group: str, steps: list[tuple[bytes, int, bool]]
 ) -> dict[str, Any]:
-    place = TopicPartition(source, 0)
+    partition = TopicPartition(source, 0)
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
     producer, successor = (
         AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id) for _ in range(2)
@@ -295,10 +296,10 @@ async def _transact(
             await producer.begin_transaction()
             for partition in range(2):
                 await producer.send_and_wait(out, value, partition=partition)
-            await producer.send_offsets_to_transaction({place: offset}, group)
+            await producer.send_offsets_to_transaction({partition: offset}, group)
             await (producer.commit_transaction() if committed else producer.abort_transaction())
             deadline = Deadline("the offset, whose marker may come after the end's answer")
-            while (found := await consumer.committed(place)) != offset and committed:
+            while (found := await consumer.committed(partition)) != offset and committed:
                 deadline.check(found)
             offsets.append(found)
         await successor.start()

@@ -13,10 +13,10 @@ from kafka.structs import OffsetAndMetadata
 
 from compat_tests.clients import DEADLINE_S, HEARTBEAT_MS, Deadline, Record, in_order, once, seen
 
-# kafka-python 3.0.12 loses its assignment, and polls in vain from then on, when the answer to SyncGroup comes just
-# after a poll has timed out. So polls are long; they return as soon as there are records.
+# kafka-python 3.0.12 loses its assignment, and polls in vain from then on, if the answer to SyncGroup comes just after
+# a poll has timed out. So polls are long; they return as soon as there are records.
 POLL_MS = 5000
-MEMBER_POLL_MS = 1000  # also bounds how long a member takes to notice that it shall close
+MEMBER_POLL_MS = 1000  # also bounds the time until a member notices a request to close
 
 
 def _name(error: BaseException) -> str:
@@ -136,7 +136,7 @@ def consume_group(bootstrap: str, group: str, topic: str, count: int) -> dict[st
 
 
 def commit_with_metadata(bootstrap: str, group: str, topic: str, offset: int, note: str) -> Any:
-    """Commit an offset with metadata from outside any generation, and read both back."""
+    """Commits an offset with metadata outside of any generation, and reads both back."""
     consumer = _consumer(bootstrap, group_id=group)
     partition = TopicPartition(topic, 0)
     try:
@@ -260,7 +260,7 @@ def transact(
     bootstrap: str, transactional_id: str, source: str, out: str, group: str, steps: list[tuple[bytes, int, bool]]
 ) -> dict[str, Any]:
     """A transaction for each (value, offset, committed): the value to both partitions, the offset for the group."""
-    place = TopicPartition(source, 0)
+    partition = TopicPartition(source, 0)
     consumer = _consumer(bootstrap, group_id=group)
     producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
     offsets: list[Any] = []
@@ -270,10 +270,10 @@ def transact(
             producer.begin_transaction()
             for sent in [producer.send(out, value=value, partition=partition) for partition in range(2)]:
                 sent.get(timeout=DEADLINE_S)
-            producer.send_offsets_to_transaction({place: OffsetAndMetadata(offset, "", -1)}, group)
+            producer.send_offsets_to_transaction({partition: OffsetAndMetadata(offset, "", -1)}, group)
             (producer.commit_transaction if committed else producer.abort_transaction)()
             deadline = Deadline("the offset, whose marker may come after the end's answer")
-            while (found := consumer.committed(place)) != offset and committed:
+            while (found := consumer.committed(partition)) != offset and committed:
                 deadline.check(found)
             offsets.append(found)
         successor = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)

@@ -103,7 +103,7 @@ def _setting(name: str) -> str:
 
 
 def messages(consumer: Consumer, count: int) -> list[Message]:
-    """The next `count` messages. Raises KafkaException."""
+    """Reads the next `count` messages. Raises KafkaException."""
     found: list[Message] = []
     deadline = Deadline(f"{count} records")
     while len(found) < count:
@@ -140,13 +140,13 @@ def read(bootstrap: str, topic: str, count: int, *, start: dict[int, int] | None
 
 def seek(bootstrap: str, topic: str, steps: list[int | str]) -> list[Any]:
     consumer = consumer_of(bootstrap, enable_partition_eof=True)
-    places = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
+    positions = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
     found: list[Any] = []
     try:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         _collect(consumer, 1)
         for step in steps:
-            consumer.seek(TopicPartition(topic, 0, places.get(str(step), step)))
+            consumer.seek(TopicPartition(topic, 0, positions.get(str(step), step)))
             if step == "end":
                 found.append({"step": step, "end": _await_end(consumer)})
                 continue
@@ -160,7 +160,7 @@ def seek(bootstrap: str, topic: str, steps: list[int | str]) -> list[Any]:
 
 
 def _await_end(consumer: Consumer) -> int:
-    """Where the partition ends. A seek to the end is asynchronous: without waiting, it would undo the next seek."""
+    """The end of the partition. A seek to the end is asynchronous: without waiting it would undo the next seek."""
     deadline = Deadline("the end of the partition")
     while (message := consumer.poll(0.2)) is None or message.error() is None:
         deadline.check()
@@ -282,7 +282,7 @@ def run_member(
 
 
 def follow(consumer: Consumer, emit: Callable[[dict[str, Any]], None], stop: threading.Event) -> None:
-    """Emit what a member of a group reads, and what goes wrong, until `stop`; then leave."""
+    """Emits what a member of a group reads, and errors, until `stop`; then leaves the group."""
     while not stop.is_set():
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
@@ -300,7 +300,7 @@ def transact(
     consumer = consumer_of(bootstrap, group_id=group)
     producer = Producer(settings)
     producer.init_transactions(30)
-    place = TopicPartition(source, 0)
+    partition = TopicPartition(source, 0)
     offsets: list[int] = []
     try:
         for value, offset, committed in steps:
@@ -311,7 +311,7 @@ def transact(
             taken = [TopicPartition(source, 0, offset)]
             producer.send_offsets_to_transaction(taken, consumer.consumer_group_metadata(), 30)
             (producer.commit_transaction if committed else producer.abort_transaction)(30)
-            offsets.append(consumer.committed([place], timeout=30)[0].offset)
+            offsets.append(consumer.committed([partition], timeout=30)[0].offset)
         successor = Producer(settings)
         successor.init_transactions(30)
         fenced = _outcome(lambda: _one_transaction(producer, out))
@@ -328,7 +328,7 @@ def _one_transaction(producer: Producer, out: str) -> None:
 
 
 def _values(bootstrap: str, topic: str, level: str) -> list[bytes]:
-    """All values in partition 0, up to where the client is told that it ends."""
+    """All values in partition 0, up to the end that the client gets."""
     consumer = consumer_of(bootstrap, enable_partition_eof=True, isolation_level=level)
     found: list[bytes] = []
     deadline = Deadline("the end of the partition")

@@ -1,6 +1,6 @@
 """confluent-kafka as a member of a consumer group of the new protocol (`group.protocol=consumer`, KIP-848).
 
-Sessions and heartbeats are the broker's to set, and what a rebalance changes is told as a difference.
+Session time-out and heartbeat interval are set by the broker, and rebalances are reported incrementally.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from compat_tests.clients.librdkafka import consumer_of, follow, messages
 
 
 def member(bootstrap: str, group: str, **extra: Any) -> Consumer:
-    """A consumer that is about to join; in `extra`, `_` stands for `.`."""
+    """A consumer that has not joined yet; in `extra`, `_` stands for `.`."""
     return consumer_of(bootstrap, group_id=group, group_protocol="consumer", **extra)
 
 
 def consume_group(bootstrap: str, group: str, topic: str, count: int) -> dict[str, Any]:
-    """Read `count` records as the group's only member, and commit them. A topic with a leading ^ is an expression."""
+    """Reads `count` records as the group's only member, and commits them. A topic with a leading ^ is an expression."""
     consumer = member(bootstrap, group)
     try:
         consumer.subscribe([topic])
@@ -45,7 +45,7 @@ def run_member(
     emit: Callable[[dict[str, Any]], None],
     stop: threading.Event,
 ) -> None:
-    """A member until `stop`; `session_ms` is not its to choose."""
+    """Runs a member until `stop`; `session_ms` is ignored, since the broker sets it."""
     held: set[int] = set()
 
     def changed(partitions: list[TopicPartition], *, gone: bool) -> None:
@@ -60,5 +60,5 @@ def run_member(
         on_revoke=lambda _, partitions: changed(partitions, gone=True),
         on_lost=lambda _, partitions: changed(partitions, gone=True),
     )
-    emit({"assigned": []})  # who gets nothing is told nothing
+    emit({"assigned": []})  # a member without partitions gets no callback
     follow(consumer, emit, stop)

@@ -1,1 +1,1 @@
-"""Integration tests that client libraries publish, run as they are; `python -m compat_tests.suites`."""
+"""Integration tests that client libraries publish, run unchanged; `python -m compat_tests.suites`."""

@@ -1,6 +1,6 @@
 """Runs published suites on a real Kafka and on Odradek, one after the other, and prints or writes the tables.
 
-``--only-odradek`` and ``--only-kafka ADDRESS`` look at one broker that runs already.
+``--only-odradek`` and ``--only-kafka ADDRESS`` use one broker that is already running.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odradek.wire.api_keys import ADVERTISED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 1 when a test passes on Kafka and not on Odradek without a listed reason."""
+    """Returns exit code 1 if a test passes on Kafka and not on Odradek without a listed reason."""
     options = _options(arguments)
     chosen = [suite for suite in suites(options) if not options.suite or suite.name in options.suite]
     if options.address:
@@ -49,7 +49,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def suites(options: argparse.Namespace) -> list[Suite]:
-    """All suites, each with its tests and limits as the options say."""
+    """All suites, with tests and limits from the options."""
     tests = options.test or [*franz_go.ETL, *franz_go.OTHERS]
 
     def run_franz_go(bootstrap: str) -> dict[str, Result]:

@@ -1,4 +1,4 @@
-"""kafka-python's own integration tests, out of its source package: how they are pointed at an address, and run."""
+"""kafka-python's own integration tests, from its source package: how to set their broker address and run them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TITLE = "kafka-python 3.0.12, `test/integration`"
 MODULES = ("test_admin_integration", "test_consumer_integration", "test_producer_integration")
 TEST_TIMEOUT_S = 60
 BOUNDED = "not (heartbeat_thread or high_throughput)"
-"""For `make test`: all but the two that take longest; a pytest expression."""
+"""A pytest expression for `make test`: all tests except the two slowest."""
 
 
 def _lacks(test: str, api: ApiKey, version: int = 0) -> Skip:
@@ -70,7 +70,7 @@ class SpawnedService:
 
 
 class NoTestsError(Exception):
-    """The source package cannot be had."""
+    """The source package is not available."""
 
 
 def source() -> Path:
@@ -81,16 +81,16 @@ def source() -> Path:
     if fetched.returncode != 0:
         raise NoTestsError(fetched.stderr.strip()[-300:])
     folder = Path(os.environ.get("ODRADEK_CLIENT_TESTS", ROOT / ".cache" / "client-tests")) / "kafka_python-3.0.12"
-    # Two files that its tests import are not in the package.
+    # Two files that its tests import are missing in the package.
     (folder / "test" / "__init__.py").touch()
     (folder / "test" / "service.py").write_text(_SERVICE)
     return folder
 
 
 def run(bootstrap: str, *, only: str = "", timeout_s: float, tests: Sequence[str] = ()) -> dict[str, Result]:
-    """Run the tests against a broker; `only` is a pytest expression. Raises NoTestsError and TimeoutExpired."""
+    """Runs the tests against a broker; `only` is a pytest expression. Raises NoTestsError and TimeoutExpired."""
     folder = source()
-    # Made by a broker that gives new topics four partitions, as the suite's own does.
+    # The suite's own broker creates new topics with four partitions.
     for name in ("transactional_test_topic", "idempotent_test_topic"):
         create_topic(bootstrap, name, 4, {})
     with tempfile.TemporaryDirectory(prefix="odradek-kafka-python-") as scratch:
@@ -117,7 +117,7 @@ def run(bootstrap: str, *, only: str = "", timeout_s: float, tests: Sequence[str
 
 
 def _command(folder: Path, report: Path, expression: str) -> list[str]:
-    """Its tests alone: neither our settings nor our plugins."""
+    """Its tests only, without our settings and plugins."""
     modules = [str(folder / "test" / "integration" / f"{name}.py") for name in MODULES]
     off = [word for plugin in ("randomly", "odradek", "cacheprovider") for word in ("-p", f"no:{plugin}")]
     settings = ["-c", os.devnull, f"--rootdir={folder}", f"--timeout={TEST_TIMEOUT_S}", "--tb=native", "-q"]

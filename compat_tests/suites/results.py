@@ -1,4 +1,4 @@
-"""What a published suite said on each broker, and what follows from it. Pure."""
+"""The results of a published suite on each broker, and the verdicts from them. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.wire.api_keys import ApiKey
 
 
 class Status(Enum):
-    """How one test ended."""
+    """The end of one test."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -21,7 +21,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One test on one broker; `said` is what it gave as the reason of a skip or a failure."""
+    """One test on one broker; `said` is its reason for a skip or a failure."""
 
     status: Status
     seconds: float = 0.0
@@ -35,8 +35,8 @@ NOT_RUN = Result(Status.MISSING)
 class Skip:
     """Tests (a regular expression) that skip themselves on Odradek and run on Kafka, while an API is not offered.
 
-    With `api` None the skip is for good. Once the API is advertised, the tests must pass. `may_fail` is for suites
-    that do not ask first.
+    With `api` None the skip is permanent. Once the API is advertised, the tests must pass. `may_fail` is for suites
+    that do not check first.
     """
 
     pattern: str
@@ -46,7 +46,7 @@ class Skip:
     may_fail: bool = False
 
     def covers(self, test: str, advertised: Mapping[ApiKey, tuple[int, int]]) -> bool:
-        """Whether the test may be skipped now."""
+        """True if the test may be skipped now."""
         offered = self.api is not None and advertised.get(self.api, (0, -1))[1] >= self.version
         return not offered and re.fullmatch(self.pattern, test) is not None
 
@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """False for a test that ends worse than on Kafka, or fails for another cause, without a listed reason."""
+        """False if the result is worse than on Kafka, or the cause of failure another, without a listed reason."""
         return self.label != "WORSE"
 
 
@@ -108,10 +108,10 @@ _VARYING = re.compile(r"[0-9a-f-]{6,}|\d+")
 
 
 def cause(said: str) -> tuple[str, ...]:
-    """What two failures must share to be the same one.
+    """The part that must be equal for two failures to be the same.
 
-    That is the exception and Kafka's error code, for their messages are each broker's own; where no exception is named,
-    the text without numbers and ids.
+    That is the exception and Kafka's error code, since messages differ between brokers; without an exception, the text
+    without numbers and ids.
     """
     raised = _RAISED.match(said)
     if raised is not None:
@@ -129,6 +129,6 @@ def table(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """How many of each verdict, in one line."""
+    """The counts of the verdicts, in one line."""
     labels = [v.label for v in verdicts]
     return ", ".join(f"{labels.count(label)} {label}" for label in sorted(set(labels)))

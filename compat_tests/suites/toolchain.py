@@ -1,4 +1,4 @@
-"""Builds the test binaries of Go packages out of pinned modules (`franz_go/go.mod`, `franz_go/go.sum`)."""
+"""Builds the test binaries of Go packages from pinned modules (`franz_go/go.mod`, `franz_go/go.sum`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ BUILD_TIMEOUT_S = 540
 
 
 class NoGoError(Exception):
-    """There is no Go, or the modules cannot be had; the message says which and what to do."""
+    """Go or the modules are not available; the message has the reason and what to do."""
 
 
 def go_home() -> Path:
-    """Where toolchain, modules, build cache and binaries are kept."""
+    """The folder of toolchain, modules, build cache and binaries."""
     return Path(os.environ.get("ODRADEK_GO", ROOT / ".cache" / "go"))
 
 
@@ -26,7 +26,7 @@ def test_binary(package: str) -> Path:
     go = _go_command()
     binary = go_home() / "bin" / f"{package.replace('/', '-')}.test"
     binary.parent.mkdir(parents=True, exist_ok=True)
-    # Always asked: the go command knows what is up to date.
+    # Always run: the go command checks what is up to date.
     command = [go, "test", "-c", "-o", str(binary), f"github.com/twmb/franz-go/{package}"]
     built = subprocess.run(
         command, cwd=MODULE, env=_environment(), capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
@@ -47,7 +47,7 @@ def _go_command() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Pinned by go.sum alone: no newer toolchain is fetched, and nothing is written into go.mod."""
+    """Pinned by go.sum: no newer toolchain is fetched, and go.mod is not changed."""
     home = go_home()
     return {
         **os.environ,

@@ -1,1 +1,1 @@
-"""Programs of stream-processing libraries, each run in an environment of its own by `compat_tests/test_tools.py`."""
+"""Programs of stream-processing libraries, each run in a separate environment by `compat_tests/test_tools.py`."""

@@ -21,7 +21,7 @@ totals = app.Table("totals", default=int, partitions=2)
 
 @app.agent(source)
 async def add(amounts):
-    """Write each key's total so far to the other topic."""
+    """Writes each key's total so far to the other topic."""
     async for key, amount in amounts.items():
         totals[key] += amount
         await target.send(key=key, value=totals[key])

@@ -9,7 +9,7 @@ from quixstreams import Application
 
 
 def main(bootstrap: str, source: str, target: str, count: int, folder: str) -> None:
-    """Read `count` records of `source` and write each key's total so far to `target`."""
+    """Reads `count` records of `source` and writes each key's total so far to `target`."""
     app = Application(
         broker_address=bootstrap,
         consumer_group="quix-totals",

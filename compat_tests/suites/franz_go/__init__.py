@@ -1,4 +1,4 @@
-"""franz-go's own tests (`pkg/kgo`): which of them talk to a broker, how they are run, and what their output says."""
+"""franz-go's own tests (`pkg/kgo`): which of them need a broker, how to run them, and how to parse their output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.wire.api_keys import ApiKey
 PACKAGE = "pkg/kgo"
 TITLE = "franz-go 1.22.2, `pkg/kgo`"
 ETL = ("TestGroupETL", "TestTxnEtl")
-"""Chains of three groups (without and with transactions) whose members come and go; every record once, in order."""
+"""Chains of three groups (without and with transactions) with changing members; every record once, in order."""
 OTHERS = (
     "Test848RegexBrokerResolves",
     "TestAddRemovePartitions",
@@ -53,7 +53,7 @@ OTHERS = (
     "TestShareGroupOffsetsAdmin",
     "TestUnknownGroupOffsetFetchPinned",
 )
-"""The rest of the package's tests that ask a broker something."""
+"""The other tests of the package that send requests to a broker."""
 
 SKIPS = (
     Skip(
@@ -75,22 +75,22 @@ ELSEWHERE = {
     "the other tests of pkg/kgo": "never ask a broker: they test the client's insides",
     "all tests of pkg/kadm 1.19": "never ask a broker: they test builders and error types",
 }
-"""What is not run here, and why."""
+"""Tests that are not run here, and why."""
 
 
 def run(
     bootstrap: str, tests: Iterable[str], *, records: int, timeout_s: float, chaos: bool = False
 ) -> dict[str, Result]:
-    """Run tests against a broker. Raises NoGoError, and TimeoutExpired when the binary ignores its own time-out.
+    """Runs tests against a broker. Raises NoGoError, and TimeoutExpired if the binary exceeds its own time-out.
 
-    `chaos` is the suite's own mode in which every connection dies after about a second.
+    `chaos` is the suite's own mode in which every connection is closed after about a second.
     """
     binary = test_binary(PACKAGE)
     environment = {
         "KGO_SEEDS": bootstrap,
         "KGO_TEST_RF": "1",
         "KGO_TEST_RECORDS": str(records),
-        "KGO_TEST_UNSAFE": "1",  # Kafka itself may begin a transaction before the last one's end is answered
+        "KGO_TEST_UNSAFE": "1",  # Kafka itself may begin a transaction before the end of the last one is answered
         "KGO_LOG_LEVEL": "none",
         **({"KGO_TEST_CHAOS": "1"} if chaos else {}),
     }
@@ -119,7 +119,7 @@ _NOISE = re.compile(r"deleting (topic|group) |FAILED TESTING|.* completed in ")
 
 
 def parse(output: str) -> dict[str, Result]:
-    """The verdicts in what ``-test.v=test2json`` prints; a test that began and never ended has failed."""
+    """The verdicts in the output of ``-test.v=test2json``; a test that began and never ended has failed."""
     found: dict[str, Result] = {}
     said: dict[str, list[str]] = {}
     now = panic = ""
