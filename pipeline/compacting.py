@@ -15,9 +15,9 @@ from odradek.pipeline.archiving.parquet import FILE_OPTIONS, read_spans
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.progress import advancing
 from odradek.pipeline.report import PartitionReport, Report
-from odradek.pipeline.table.files import open_files
 from odradek.pipeline.table.log import STAGING, Log, Writer
 from odradek.pipeline.table.manifest import DataFile, Entry, Table
+from odradek.pipeline.table.opening import open_files
 from odradek.pipeline.table.reading import read_files
 from odradek.pipeline.topic_partition import TopicPartition
 

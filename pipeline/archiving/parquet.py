@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from odradek.pipeline.archiving.batch import PARTITION_COLUMNS
 from odradek.pipeline.archiving.sink import Prepared
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.table.files import open_files
 from odradek.pipeline.table.log import STAGING, Log, Writer
 from odradek.pipeline.table.manifest import DataFile, Entry, OffsetRange, Span
+from odradek.pipeline.table.opening import open_files
 from odradek.pipeline.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.restoring.files import COLUMNS, Pieces, most_at_once, names_of, places_of, scan
 from odradek.pipeline.restoring.plan import Rows
 from odradek.pipeline.table import Table, open_table, read_dead_letters, read_table
-from odradek.pipeline.table.files import LocalFiles, open_files
+from odradek.pipeline.table.files import LocalFiles
 from odradek.pipeline.table.log import Log, dead_letters_name
+from odradek.pipeline.table.opening import open_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,9 +5,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odradek.pipeline.table.files import open_files
 from odradek.pipeline.table.log import Log, dead_letters_name
 from odradek.pipeline.table.manifest import DataFile, Table
+from odradek.pipeline.table.opening import open_files
 
 # pyright: reportUnknownMemberType=false
 # pyspark's types are incomplete
