@@ -58,7 +58,7 @@ class TooLargeError(CoordinatorUnavailable):
 
 
 def error_of_store(error: StoreError) -> ErrorCode:
-    """The error code for a request under which a store failed."""
+    """The error code of a request during which a store failed."""
     del error  # the broker's log has the cause; clients get one code for all
     return ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -10,7 +10,7 @@ from odradek.wire.values import immutable
 _ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9a-fA-F:.%]+\]|[^:/\[\]]*):(-?[0-9]+)")
 MAX_PORT: Final = 65535
 SUPPORTED_PROTOCOLS: Final = frozenset({"PLAINTEXT"})
-"""TLS and SASL come with the security issue."""
+"""TLS and SASL are not implemented."""
 
 
 @immutable

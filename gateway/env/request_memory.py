@@ -23,7 +23,7 @@ class RequestMemory:
     def __init__(self, max_bytes: int, repeats: Repeats) -> None:
         self._max_bytes = max_bytes
         self._repeats = repeats
-        self._begun: dict[Hashable, int] = {}  # their memory, in the order of beginning
+        self._begun: dict[Hashable, int] = {}  # bytes of each unfinished large request, in the order of beginning
         self._begun_bytes = 0
         self._waiting: dict[Hashable, trio.Event] = {}  # in the order in which they began to wait
         self.taken_bytes = 0

@@ -177,7 +177,7 @@ class Controller:
         self._runtime.run(MetadataShard.on_loaded)
 
     async def run_periodic_tasks(self) -> None:
-        """Do what is due, as the active controller: fence brokers with expired sessions, elect preferred leaders."""
+        """Run due tasks of the active controller: fence brokers with expired sessions, elect preferred leaders."""
         while self._leadership.is_active and self._runtime.on_time():
             await trio.lowlevel.checkpoint()
 

@@ -9,12 +9,12 @@ Samples = Iterable[tuple[Sequence[str], float]]
 
 
 def gauge(name: str, doc: str, value: float) -> Metric:
-    """One number."""
+    """A gauge without labels."""
     return GaugeMetricFamily(name, doc, value=value)
 
 
 def gauges(name: str, doc: str, labels: Sequence[str], samples: Samples) -> Metric:
-    """One number for each set of labels."""
+    """A gauge with a value for each set of labels."""
     family = GaugeMetricFamily(name, doc, labels=labels)
     for values, sample in samples:
         family.add_metric(values, sample)

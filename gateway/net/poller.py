@@ -52,7 +52,7 @@ class Poller(Protocol[T]):
 
 
 class EpollPoller(Generic[T]):
-    """A poller of TCP connections: one epoll object, which Trio waits for as for any descriptor."""
+    """A poller of TCP connections: one epoll object, whose descriptor Trio waits for."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()

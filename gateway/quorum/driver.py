@@ -14,7 +14,7 @@ import trio
 
 from odradek.coordinator.quorum.election_state import from_text, to_text
 from odradek.coordinator.quorum.quorum import Quorum
-from odradek.coordinator.quorum.snapshots import Download, is_behind, place_of
+from odradek.coordinator.quorum.snapshots import Download, divergence_of, is_behind
 from odradek.coordinator.quorum.values import (
     NO_NODE,
     BeginEpoch,
@@ -359,7 +359,7 @@ class QuorumDriver:
         finally:
             self._is_reopening = False
 
-    # Carrying out
+    # Effects
 
     async def _carry_out(self) -> None:
         ready = self.core.ready()
@@ -557,7 +557,7 @@ class QuorumDriver:
         lease: ReadLease | None = None
         try:
             end_offset = replica.log.durable_end_offset
-            if place_of(replica, request.offset, request.last_epoch) is not None:
+            if divergence_of(replica, request.offset, request.last_epoch) is not None:
                 return Fetched(answer)  # truncated meanwhile, at either end: the next Fetch detects it
             if not core.check_fetch(request.epoch) and end_offset > request.offset:
                 lease = await replica.read(request.offset, end_offset, min(max_bytes, self.settings.fetch_max_bytes))

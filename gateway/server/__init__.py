@@ -1,1 +1,1 @@
-"""The way of a request: connections are accepted and read, requests dispatched, replies written in order."""
+"""Connections and requests: accepts and reads connections, dispatches requests, sends replies in order."""

@@ -67,7 +67,7 @@ class RequestContext:
         self._handled += count
 
     def is_turn_over(self) -> bool:
-        """Count one item; True after every `TURN_EVERY` items, when the caller must let other tasks run."""
+        """Count one item; True after every `TURN_EVERY` items, when other tasks must run."""
         self._handled += 1
         if self._handled < self._turn_due:
             return False

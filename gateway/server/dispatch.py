@@ -89,7 +89,7 @@ class Route:
 
 
 Call = tuple[RequestContext, Any, Route]
-"""One decoded request: its context, the message, and its route. A tuple: each request makes one."""
+"""One decoded request: its context, the message, and its route. A tuple, because each request makes one."""
 
 
 class Dispatcher:

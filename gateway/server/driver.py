@@ -99,7 +99,7 @@ class ConnectionDriver:
         self._has_ended = False
         self._is_failure_logged = False
 
-    # For the server
+    # Called by the server
 
     def start(self) -> None:
         """Begin to serve. Raises OSError when the system cannot poll one more connection."""
@@ -295,7 +295,7 @@ class ConnectionDriver:
             self._account()
             self._replied.wake()
 
-    # Memory and the end
+    # Memory accounting and close
 
     @property
     def _is_served_by_leader(self) -> bool:
