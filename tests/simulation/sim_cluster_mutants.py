@@ -1,11 +1,16 @@
 """Bugs to plant in whole nodes of a cluster: each takes one safety step away, and breaks one invariant."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 from plant import inside, plant
+from sim_log_mutants import partitions_given_while_held
 
+from odradek.coordinator.groups.consumer import progress, reconcile
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.metadata.controller import partition_change
 from odradek.coordinator.quorum import changes
 from odradek.gateway.env.completion import DONE
 from odradek.gateway.quorum.metadata_log import QuorumLeader
@@ -18,6 +23,7 @@ from odradek.partitions.reads import Reads
 from odradek.partitions.remote import RemoteReplica
 from odradek.partitions.results import Rejected
 from odradek.storage_backends.memory.medium import MediumLog
+from odradek.wire.errors import ErrorCode
 
 
 class Mutant(NamedTuple):
@@ -99,6 +105,57 @@ def voters_changed_before_the_last_change_is_committed(patch: pytest.MonkeyPatch
     plant(patch, changes, "_changeable", at_once)
 
 
+def reassignments_end_early(patch: pytest.MonkeyPatch) -> None:
+    """A reassignment ends before what it adds is in sync."""
+
+    def early(draft: Any) -> None:
+        if draft.adding or draft.removing:
+            staying = tuple(each for each in draft.replicas if each not in draft.removing)
+            if not set(staying).isdisjoint(draft.isr):
+                draft.replicas, draft.adding, draft.removing = staying, (), ()
+                draft.isr = tuple(each for each in draft.isr if each in staying)
+
+    plant(patch, partition_change, "_end_reassignment", early)
+
+
+def removed_replicas_stay(patch: pytest.MonkeyPatch) -> None:
+    """A reassignment adds replicas, and removes none when it ends."""
+
+    def keeping(draft: Any) -> None:
+        if (draft.adding or draft.removing) and set(draft.replicas) <= set(draft.isr):
+            draft.adding, draft.removing = (), ()
+
+    plant(patch, partition_change, "_end_reassignment", keeping)
+
+
+def reassignments_never_end(patch: pytest.MonkeyPatch) -> None:
+    """What a reassignment adds comes to be in sync, and nothing follows from it."""
+    plant(patch, partition_change, "_end_reassignment", lambda _draft: None)
+
+
+def leaders_that_are_not_in_sync(patch: pytest.MonkeyPatch) -> None:
+    """The first replica is elected by request, whether it is in sync or not."""
+    elect = inside(partition_change, "_elect")
+
+    def first(before: Any, draft: Any, election: Any, *rest: Any) -> None:
+        elect(before, draft, election, *rest)
+        if election is partition_change.Election.PREFERRED:
+            draft.leader = draft.replicas[0]
+
+    plant(patch, partition_change, "_elect", first)
+
+
+def offsets_committed_by_any_member(patch: pytest.MonkeyPatch) -> None:
+    """Commits of members that are out of the group, or in a past epoch, count."""
+    plant(patch, ConsumerGroup, "check_offset_commit", lambda *_: ErrorCode.NONE)
+
+
+def partitions_are_not_given(patch: pytest.MonkeyPatch) -> None:
+    """Members wait for partitions that nobody holds."""
+    held = SimpleNamespace(owners=SimpleNamespace(get=lambda *_: "another member"))
+    plant(patch, progress, "Step", lambda _group, *rest: reconcile.Step(held, *rest))
+
+
 MUTANTS = {
     mutant.__name__: Mutant(mutant, *rest)
     for mutant, *rest in (
@@ -111,5 +168,12 @@ MUTANTS = {
         (followers_commit_what_they_have, Invariant.IN_SYNC_HOLDS, ("delay",)),
         (metadata_committed_by_one, Invariant.METADATA_PREFIX, ("partition",)),
         (voters_changed_before_the_last_change_is_committed, Invariant.ONE_VOTER_AT_A_TIME, ("voters", "delay")),
+        (partitions_given_while_held, Invariant.ONE_HOLDER, ("loss",), 6),
+        (offsets_committed_by_any_member, Invariant.FENCED_COMMITS_REFUSED, ("kill",), 6),
+        (partitions_are_not_given, Invariant.ALL_OWNED, ("loss",), 6),
+        (reassignments_end_early, Invariant.REASSIGNED_IN_SYNC, ("reassign",)),
+        (removed_replicas_stay, Invariant.REASSIGNED_AS_REQUESTED, ("reassign",)),
+        (reassignments_never_end, Invariant.REASSIGNMENTS_END, ("reassign",)),
+        (leaders_that_are_not_in_sync, Invariant.ASSIGNMENT_CONSISTENT, ("elect", "kill")),
     )
 }

@@ -14,7 +14,6 @@ from typing import Any
 
 import trio
 from sim_compaction import CompactionLoad
-from sim_groups import GroupLoad
 from sim_nemesis import Nemesis
 from sim_retention import RetentionLoad
 
@@ -23,6 +22,7 @@ from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.disk import Medium, VolatileMedium
 from odradek.gateway.testing.simulation.loads.client import Brokers, OneBroker
+from odradek.gateway.testing.simulation.loads.groups import GroupLoad
 from odradek.gateway.testing.simulation.loads.inspector import Inspector
 from odradek.gateway.testing.simulation.loads.load import Load
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation, check

@@ -128,7 +128,7 @@ def _tell(result: "Result", *, trace: bool) -> None:
     click.echo(f"load       {counted(tally['records acknowledged'], 'record')} acknowledged, {_transactions(tally)}")
     click.echo(
         f"cluster    {counted(tally['elections'], 'election')}, {counted(tally['isr changes'], 'ISR change')}, "
-        f"{counted(tally['controllers'], 'active controller')}"
+        f"{counted(tally['controllers'], 'active controller')}, {_reassignments(tally)}"
     )
     click.echo(f"simulated  {result.simulated_s:.1f} s")
     click.echo(f"verdict    {result.failure or 'no violation'}")
@@ -138,6 +138,10 @@ def _transactions(tally: Counter[str]) -> str:
     return (
         f"{counted(tally['transactions committed'], 'transaction')} committed, {tally['transactions aborted']} aborted"
     )
+
+
+def _reassignments(tally: Counter[str]) -> str:
+    return counted(tally["reassignments ended"], "reassignment")
 
 
 class _Sum:
@@ -174,7 +178,8 @@ class _Sum:
             f"load       {counted(tally['records acknowledged'], 'record')} acknowledged, {_transactions(tally)}"
         )
         click.echo(
-            f"cluster    {counted(tally['elections'], 'election')}, {counted(tally['isr changes'], 'ISR change')}"
+            f"cluster    {counted(tally['elections'], 'election')}, {counted(tally['isr changes'], 'ISR change')}, "
+            f"{_reassignments(tally)}"
         )
         for result in self.failed:
             click.echo(f"violation  {result.plan.command()}: {result.failure.splitlines()[0]}")

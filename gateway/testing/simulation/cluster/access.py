@@ -17,6 +17,8 @@ from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest
 from odradek.wire.messages.end_txn import EndTxnRequest
 from odradek.wire.messages.fetch import FetchRequest, FetchResponse
@@ -279,6 +281,7 @@ def _coordinator_of(request: Message) -> Coordinator | None:
             | SyncGroupRequest()
             | HeartbeatRequest()
             | LeaveGroupRequest()
+            | ConsumerGroupHeartbeatRequest()
             | OffsetCommitRequest()
             | TxnOffsetCommitRequest()
         ):
@@ -287,6 +290,8 @@ def _coordinator_of(request: Message) -> Coordinator | None:
             return Coordinator(GROUP, request.groups[0].group_id)
         case DescribeGroupsRequest():
             return Coordinator(GROUP, request.groups[0])
+        case ConsumerGroupDescribeRequest():
+            return Coordinator(GROUP, request.group_ids[0])
         case _:
             return None
 

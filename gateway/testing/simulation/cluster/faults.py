@@ -14,6 +14,7 @@ import trio
 
 from odradek.gateway.lifecycle.clean_end import PROPERTY as CLEAN_END
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
+from odradek.gateway.testing.simulation.cluster.replica_changes import ReplicaChanges
 from odradek.gateway.testing.simulation.cluster.trust import TrustedBrokers
 from odradek.gateway.testing.simulation.cluster.voters import VoterChanges
 from odradek.gateway.testing.simulation.disk import DiskPace
@@ -36,6 +37,8 @@ FAULTS: Final[Mapping[str, str]] = {
     "wipe": "a disk comes back empty",
     "skew": "a clock is set",
     "voters": "voters of the metadata quorum are added, removed, moved and replaced",
+    "reassign": "partitions are given other replicas, which is now and then taken back",
+    "elect": "leaders are elected by request",
 }
 """The kinds of faults by name."""
 
@@ -58,8 +61,8 @@ class Faults:
     """Makes the nodes' lives hard for a while, then repairs everything.
 
     `hosts` are by node id; `clients` the names of clients' hosts. `leaders()` are nodes that lead something now, the
-    likeliest to be hit; `trusted` says which may end uncleanly, and lose their disks. `changes` is there where the
-    quorum's voters change.
+    likeliest to be hit; `trusted` says which may end uncleanly, and lose their disks. `replicas` are changed by
+    request; `changes` is there where the quorum's voters change.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Faults:
         kinds: Sequence[str],
         leaders: Callable[[], Sequence[int]],
         trusted: TrustedBrokers,
+        replicas: ReplicaChanges,
         changes: VoterChanges | None = None,
     ) -> None:
         self.kinds = kinds
@@ -81,6 +85,7 @@ class Faults:
         self._voters = voters
         self._leaders = leaders
         self._trusted = trusted
+        self._replicas = replicas
         self._changes = changes
         self._ending: dict[BrokerHost, None] = {}
         self._chance = world.chance("faults")
@@ -99,6 +104,8 @@ class Faults:
             "wipe": self._wipe,
             "skew": self._skew,
             "voters": self._change_voters,
+            "reassign": self._reassign,
+            "elect": self._elect,
         }
         self._weights = [self._chance.choice((1, 2, 4)) for _ in kinds]
         self._gap_s = self._chance.choice((1.0, 3.0, 8.0))
@@ -228,6 +235,14 @@ class Faults:
         del host
         if self._changes is not None:
             await self._changes.change(self._kill)
+
+    async def _reassign(self, host: BrokerHost) -> None:
+        del host
+        await self._replicas.reassign()
+
+    async def _elect(self, host: BrokerHost) -> None:
+        del host
+        await self._replicas.elect()
 
     # The network
 

@@ -5,7 +5,7 @@ every replica from then on. A step is a message that comes to a node, or a block
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from operator import attrgetter, is_not
 from typing import Final, NamedTuple
@@ -152,6 +152,7 @@ class Invariants:
     def __init__(self, world: World, hosts: Mapping[int, BrokerHost]) -> None:
         self.compacted: set[str] = set()
         self.lost: set[int] = set()
+        self.on_committed: dict[str, Callable[[StoredBatch], None]] = {}
         self.tally: Counter[str] = Counter()
         self.image: MetadataImage | None = None
         self._world = world
@@ -179,6 +180,11 @@ class Invariants:
         if broker is not None:
             self._look_at_memory(node, broker)
             self._look_at_image(node, broker)
+
+    def look_at_all(self) -> None:
+        """Check what a step may have changed on any host, before its next one shows it. Raises Violation."""
+        for host in self._hosts.values():
+            self.look(host.host)
 
     # Disks
 
@@ -284,10 +290,12 @@ class Invariants:
         if facts.end_offset > before and member.key != METADATA_KEY:
             self._check_members(member.key)
 
-    @staticmethod
-    def _is_committed(member: Member, facts: Committed, batch: StoredBatch) -> None:
+    def _is_committed(self, member: Member, facts: Committed, batch: StoredBatch) -> None:
         if batch.base_offset >= facts.end_offset:
             facts.add(batch)
+            follow = self.on_committed.get(member.key.topic)
+            if follow is not None:
+                follow(batch)
             return
         place = facts.places.get(batch.base_offset)
         same = place is not None and facts.batches[place].data == batch.data
@@ -408,10 +416,15 @@ class Invariants:
             if len(part.isr) < len(part.replicas)
         ]
 
+    def partitions(self) -> list[PartitionImage]:
+        """All partitions."""
+        topics = () if self.image is None else self.image.topics_by_name.values()
+        return [part for topic in topics for part in topic.partitions]
+
     def leaders(self) -> list[int]:
         """The active controller's node, and those that lead partitions."""
         if self.image is None:
             return []
-        found = {part.leader for topic in self.image.topics_by_name.values() for part in topic.partitions}
+        found = {part.leader for part in self.partitions()}
         active = [self._active[max(self._active)]] if self._active else []
         return [*active, *sorted(found & self._hosts.keys())]

@@ -12,16 +12,23 @@ from typing import Any, Final, cast
 
 import trio
 
+from odradek.coordinator.metadata.topic_names import CONSUMER_OFFSETS
 from odradek.gateway.errors import StartError
 from odradek.gateway.testing.history.checker import Contract, judge
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.cluster.access import ClusterAccess
+from odradek.gateway.testing.simulation.cluster.assignments import Assignments
 from odradek.gateway.testing.simulation.cluster.faults import Faults, mix_of
 from odradek.gateway.testing.simulation.cluster.invariants import Invariants
+from odradek.gateway.testing.simulation.cluster.memberships import MembersOracle
 from odradek.gateway.testing.simulation.cluster.recorded import RecordedOracle, RecordedTransactions
+from odradek.gateway.testing.simulation.cluster.replica_changes import ReplicaChanges
 from odradek.gateway.testing.simulation.cluster.trust import TrustedBrokers
 from odradek.gateway.testing.simulation.cluster.voters import VoterChanges
 from odradek.gateway.testing.simulation.environment import World
+from odradek.gateway.testing.simulation.loads.groups import GROUP as CREW
+from odradek.gateway.testing.simulation.loads.groups import TOPIC as TASKS
+from odradek.gateway.testing.simulation.loads.groups import GroupLoad
 from odradek.gateway.testing.simulation.loads.load import Load
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation, check
 from odradek.gateway.testing.simulation.loads.plain import TOPIC as EVENTS
@@ -29,6 +36,7 @@ from odradek.gateway.testing.simulation.loads.plain import PlainLoad
 from odradek.gateway.testing.simulation.loads.transactions import TOPIC as LEDGER
 from odradek.gateway.testing.simulation.loads.transactions import TransactionLoad
 from odradek.gateway.testing.simulation.scheduling import run_virtually
+from odradek.partitions.metadata_log import METADATA_KEY
 
 START_S: Final = 120.0
 IN_SYNC_S: Final = 300.0
@@ -143,6 +151,10 @@ def settings_of(node: int, roles: str, voters: Sequence[int], quick: bool) -> Ma
         "log.cleaner.backoff.ms": "700",
         "group.initial.rebalance.delay.ms": "500",
         "group.min.session.timeout.ms": "1000",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "6000",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "group.consumer.heartbeat.interval.ms": "1000",
     }
     if quick:
         settings |= {
@@ -164,7 +176,8 @@ class Simulation:
         self._world, self._plan = world, plan
         chance = world.chance("cluster")
         apart, quick = chance.random() < 0.25, chance.random() < 0.7
-        brokers = list(range(1, plan.brokers + 1))
+        spare = "reassign" in self.kinds and chance.random() < 0.75
+        brokers = list(range(1, plan.brokers + 1 + spare))
         voters = list(range(101, 101 + plan.voters)) if apart else brokers[: plan.voters]
         roles = {node: "broker" if apart or node not in voters else "broker,controller" for node in brokers}
         roles |= dict.fromkeys(voters if apart else (), "controller")
@@ -177,8 +190,14 @@ class Simulation:
         access = ClusterAccess(world, {node: (f"node-{node}", 9092) for node in brokers}, REPLICAS)
         self._events, self._ledger = RecordedOracle(EVENTS), RecordedTransactions(LEDGER)
         transactions = TransactionLoad(world, access, self._ledger)
-        self._loads: Sequence[Load] = [PlainLoad(world, access, self._events), transactions]
-        self._invariants = Invariants(world, self._hosts)
+        self._loads: list[Load] = [PlainLoad(world, access, self._events), transactions]
+        self._members = MembersOracle(CREW, TASKS)
+        if world.chance("members").random() < 0.5:
+            self._loads.append(GroupLoad(world, access, self._members))
+        self._invariants, self._assignments = Invariants(world, self._hosts), Assignments()
+        self._invariants.on_committed[METADATA_KEY.topic] = self._assignments.follow
+        self._invariants.on_committed[CONSUMER_OFFSETS] = self._members.follow
+        self._replicas = ReplicaChanges(world, access, self._invariants, self._assignments, brokers)
         if transactions.is_compacted:
             self._invariants.compacted.add(LEDGER)
         self._found: Violation | None = None
@@ -192,6 +211,7 @@ class Simulation:
             self.kinds,
             self._invariants.leaders,
             TrustedBrokers(self._invariants, brokers),
+            self._replicas,
             self._changes,
         )
 
@@ -203,8 +223,10 @@ class Simulation:
     @property
     def tally(self) -> Counter[str]:
         """What has happened, and how often."""
-        total = sum((load.tally for load in self._loads), Counter[str]()) + self._invariants.tally
-        total["records acknowledged"] = len(self._events.acknowledged) + len(self._ledger.records.acknowledged)
+        total = sum((load.tally for load in self._loads), Counter[str]())
+        total += self._invariants.tally + self._assignments.tally + self._members.tally
+        oracles = (self._events, self._ledger.records, self._members)
+        total["records acknowledged"] = sum(len(each.acknowledged) for each in oracles)
         return total
 
     # The course of one run
@@ -246,12 +268,14 @@ class Simulation:
         for load in self._loads:
             await load.set_up()
         await self._under_faults(nursery)
+        await self._replicas.finish()
         before = await self._settled_state()
         with trio.move_on_after(IN_SYNC_S):
             while not self._invariants.in_sync():  # noqa: ASYNC110 - of virtual time
                 await trio.sleep(1)
         out = self._invariants.out_of_sync()
         check(not out, Invariant.IN_SYNC_AGAIN, f"after {IN_SYNC_S:.0f} s these are not in sync: {out}")
+        self._replicas.judge()
         for host in self._hosts.values():
             await host.crash(power_cut=True)
         await self._start(nursery)
@@ -324,6 +348,7 @@ class Simulation:
             load.judge(state)
         for recorder, contract in (
             (self._events.recorder, Contract(subscribes=True, read_committed=False, atomic=False)),
+            (self._members.recorder, Contract(subscribes=True, read_committed=False, atomic=False)),
             (self._ledger.recorder, Contract()),
         ):
             verdict = judge(recorder.history(), contract)

@@ -3,6 +3,9 @@
 A broker that ends uncleanly leaves the ISR and the ELR when it registers again (KIP-966). When the last member has left
 that way, Kafka elects the last known leader, which may be the broker whose disk was lost: what was acknowledged is gone
 then, as in Kafka. So while a disk is lost, one broker has not ended uncleanly since all replicas were in sync.
+
+Each partition has its own replicas: one of every partition's must stay trusted. A replica that a reassignment is adding
+does not count, since it may lack what is committed.
 """
 
 from collections.abc import Sequence
@@ -43,7 +46,16 @@ class TrustedBrokers:
         self._invariants.lost.add(node)
 
     def _is_other_trusted(self, node: int) -> bool:
-        return any(each != node and each not in self._unclean for each in self._brokers)
+        others = self._brokers_but(node)
+        return bool(others) and all(
+            node not in part.replicas
+            or any(each in others and each not in part.adding_replicas for each in part.replicas)
+            for part in self._invariants.partitions()
+        )
+
+    def _brokers_but(self, node: int) -> set[int]:
+        """The other brokers that have not ended uncleanly."""
+        return {each for each in self._brokers if each != node and each not in self._unclean}
 
     def _forget_what_is_repaired(self) -> None:
         """All are trusted again when every replica is in sync, and those that ended have registered anew."""

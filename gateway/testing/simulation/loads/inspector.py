@@ -118,6 +118,12 @@ class Inspector:
             await self.classic_group(group) if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND else repr(described)
         )
 
+    async def owned(self, group: str) -> list[int]:
+        """The partitions that members of a group of the new protocol have, of all topics, in order."""
+        answer = await self.ask(ConsumerGroupDescribeRequest(group_ids=(group,)), ConsumerGroupDescribeResponse)
+        given = [topic for each in answer.groups[0].members for topic in each.assignment.topic_partitions]
+        return sorted(number for topic in given for number in topic.partitions)
+
     async def fetch(
         self, topic: str, partition: int, position: int, isolation: int = READ_UNCOMMITTED
     ) -> tuple[PartitionData, Page]:

@@ -27,6 +27,7 @@ class Invariant(StrEnum):
     PRODUCER_IDS_UNIQUE = "a producer id is given once"
     ONE_OWNER = "a partition has one owner in a generation, or member epoch"
     ONE_HOLDER = "a partition is given to a member only when no other one holds it as a member of the group"
+    ALL_OWNED = "once faults are over, every partition that a group reads comes to have one owner"
     GENERATIONS_GROW = "generations and member epochs grow"
     MEMBERS_KEPT = "a live member is told only errors that a rebalance explains"
     FENCED_COMMITS_REFUSED = "a commit of a past generation does not count"
@@ -59,6 +60,10 @@ class Invariant(StrEnum):
     METADATA_PREFIX = "all nodes have the same committed metadata"
     ONE_CONTROLLER = "no two nodes decide in one epoch"
     ONE_VOTER_AT_A_TIME = "a leader changes the voters by one, from a set that is committed"
+    ASSIGNMENT_CONSISTENT = "a leader is in sync, and who is in sync, added or removed is a replica"
+    REASSIGNED_IN_SYNC = "a reassignment ends when all replicas that stay are in sync"
+    REASSIGNED_AS_REQUESTED = "a partition has the replicas that were requested, or those it had before"
+    REASSIGNMENTS_END = "once faults are over, no reassignment is under way and every partition has a leader"
     NO_CRASH = "no node ends with an error of its own"
     IN_SYNC_AGAIN = "once faults are over, every replica is in sync"
 
@@ -278,6 +283,9 @@ class EpochOracle(Oracle):
             self._generation = generation
         self._known.add(member)
         super().was_assigned(member, generation, partitions)
+
+    def lives_as(self, member: str, member_id: str) -> None:
+        """A member is about to join with this id."""
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:
         """Whether a commit sent now comes too late: the partition has been given to another member."""

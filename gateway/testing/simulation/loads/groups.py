@@ -1,7 +1,7 @@
 """The load of a consumer group of the new protocol (KIP-848), whose members come, stand still, leave and die.
 
-In half of the simulations classic members join the same group, so that it turns from one protocol to the other and back
-(`group.consumer.migration.policy=bidirectional`).
+On one broker, in half of the simulations classic members join the same group, so that it turns from one protocol to the
+other and back (`group.consumer.migration.policy=bidirectional`).
 """
 
 from collections import Counter
@@ -10,17 +10,18 @@ from typing import Any
 from uuid import UUID
 
 import trio
-from sim_epoch_member import EpochMember
 
 from odradek.gateway.testing.simulation import World
 from odradek.gateway.testing.simulation.loads.client import Brokers
+from odradek.gateway.testing.simulation.loads.epoch_member import EpochMember
 from odradek.gateway.testing.simulation.loads.inspector import Inspector
 from odradek.gateway.testing.simulation.loads.member import SimMember, values_of
-from odradek.gateway.testing.simulation.loads.oracle import EpochOracle
+from odradek.gateway.testing.simulation.loads.oracle import EpochOracle, Invariant, check
 from odradek.gateway.testing.simulation.loads.producer import SimProducer
 
 TOPIC, PARTITIONS, GROUP = "tasks", 5, "crew"
 ROUNDS = 15
+OWNED_S = 120.0
 
 
 class GroupLoad:
@@ -28,10 +29,11 @@ class GroupLoad:
 
     wait_limit_s = 600.0
 
-    def __init__(self, world: World, broker: Brokers) -> None:
+    def __init__(self, world: World, broker: Brokers, oracle: EpochOracle | None = None) -> None:
         self.tally: Counter[str] = Counter()
         self._chance = world.chance("groups")
-        self._oracle = EpochOracle()
+        self._oracle = oracle or EpochOracle()
+        self._rounds = ROUNDS if broker.is_one else None
         self._inspector = Inspector(broker)
         topic = (TOPIC, PARTITIONS)
         self._producer = SimProducer(world, broker, self._oracle, "tasker", topic, idempotent=True)
@@ -39,7 +41,7 @@ class GroupLoad:
             EpochMember(world, broker, self._oracle, f"worker-{number}", GROUP, topic) for number in (1, 2, 3)
         ]
         self._world, self._broker = world, broker
-        self._mixed = self._chance.random() < 0.5
+        self._mixed = self._chance.random() < 0.5 and broker.is_one
         self._topic_id = UUID(int=0)
 
     @property
@@ -64,10 +66,12 @@ class GroupLoad:
             for member in self._members:
                 clients.start_soon(member.run, self._topic_id)
             async with trio.open_nursery() as writers:
-                writers.start_soon(self._producer.run, ROUNDS)
+                writers.start_soon(self._producer.run, self._rounds, calm)
                 if self._mixed:
                     writers.start_soon(self._classic_members, calm)
                 await calm.wait()
+            if not self._mixed:
+                await self._all_owned()
             ends = await self._inspector.offsets(TOPIC, PARTITIONS)
             while await self._committed() != ends:  # noqa: ASYNC110 - the group is on other hosts
                 await trio.sleep(1)
@@ -88,6 +92,15 @@ class GroupLoad:
                 member.stop()
             self.tally["classic members in the group"] += 1
             await trio.sleep(self._chance.uniform(0, 3))
+
+    async def _all_owned(self) -> None:
+        """Wait until each partition has one owner. Raises Violation."""
+        owned: list[int] = []
+        with trio.move_on_after(OWNED_S):
+            while owned != list(range(PARTITIONS)):
+                owned = await self._inspector.owned(GROUP)
+                await trio.sleep(1)
+        check(owned == list(range(PARTITIONS)), Invariant.ALL_OWNED, f"after {OWNED_S:.0f} s {owned} are owned")
 
     async def _committed(self) -> dict[int, int]:
         return await self._inspector.committed(GROUP, TOPIC, range(PARTITIONS))

@@ -104,6 +104,7 @@ class EpochMember:
         self._topic_id = topic_id
         while not self._stopping:
             self._member_id = f"{self.name}-{self._coordinator.env.uuid()}"
+            self._oracle.lives_as(self.name, self._member_id)
             await self._live()
             if self._stopping or self._chance.random() < 0.5:
                 await self._leave()
