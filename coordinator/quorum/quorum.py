@@ -25,7 +25,7 @@ from uuid import UUID
 from odradek.coordinator.quorum.ballot import Ballot, grants
 from odradek.coordinator.quorum.exchanges import Exchanges
 from odradek.coordinator.quorum.leadership import Leadership
-from odradek.coordinator.quorum.snapshots import Download, place_of
+from odradek.coordinator.quorum.snapshots import Download, divergence_of
 from odradek.coordinator.quorum.values import (
     NO_NODE,
     Answer,
@@ -311,7 +311,7 @@ class Quorum:
         return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, self.high_watermark, diverging, snapshot)
 
     def _divergence(self, request: Fetch) -> EpochEnd | SnapshotId | None:
-        return place_of(self._log, request.offset, request.last_epoch)
+        return divergence_of(self._log, request.offset, request.last_epoch)
 
     def fetch_snapshot(self, request: FetchSnapshot, now_ms: int) -> ErrorCode:
         """Record contact by a replica that downloads a snapshot; returns the error of the response, or NONE."""

@@ -10,7 +10,7 @@ from odradek.coordinator.quorum.values import EpochEnd, FetchSnapshotAnswer, Quo
 from odradek.wire.values import mutable
 
 
-def place_of(log: QuorumLog, offset: int, last_epoch: int) -> EpochEnd | SnapshotId | None:
+def divergence_of(log: QuorumLog, offset: int, last_epoch: int) -> EpochEnd | SnapshotId | None:
     """Returns where a replica must continue whose log ends at `offset` with a record of `last_epoch`.
 
     None: at `offset`. An `EpochEnd`: the logs agree at most up to it. A `SnapshotId`: after that snapshot.

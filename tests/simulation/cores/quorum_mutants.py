@@ -15,7 +15,7 @@ from odradek.coordinator.quorum import ballot, quorum
 from odradek.coordinator.quorum.exchanges import Exchanges
 from odradek.coordinator.quorum.leadership import Leadership
 from odradek.coordinator.quorum.quorum import Quorum
-from odradek.coordinator.quorum.snapshots import place_of
+from odradek.coordinator.quorum.snapshots import divergence_of
 from odradek.coordinator.quorum.values import ElectionState, EpochEnd, SnapshotId, State
 
 
@@ -83,21 +83,21 @@ def mark_after_sync(patch: pytest.MonkeyPatch) -> None:
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
     """A follower whose log diverges gets records instead of the offset to truncate to."""
-    plant(patch, Quorum, "_place", lambda _self, _request: None)
+    plant(patch, Quorum, "_divergence", lambda _self, _request: None)
 
 
 def diverging_recorded(patch: pytest.MonkeyPatch) -> None:
     """A fetch counts as an acknowledgement although the log diverges (KAFKA-13141)."""
-    place = inside(Quorum, "_place")
+    divergence = inside(Quorum, "_divergence")
 
     def recording(self: Any, request: Any) -> EpochEnd | SnapshotId | None:
-        found = place(self, request)
+        found = divergence(self, request)
         if found is not None:
             self.leadership.fetched(request.replica, request.offset, self._log.end_offset, 0)
             self._commit()
         return found
 
-    plant(patch, Quorum, "_place", recording)
+    plant(patch, Quorum, "_divergence", recording)
 
 
 def no_log_check(patch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def pre_votes_count(patch: pytest.MonkeyPatch) -> None:
 
     def elected(self: Any, granting: list[int], now_ms: int) -> None:
         if self.state is State.PROSPECTIVE:
-            self._stand(now_ms)
+            self._become_candidate(now_ms)
         self._lead(granting, now_ms)
 
     plant(patch, Quorum, "_elected", elected)
@@ -244,9 +244,9 @@ def base_not_compared(patch: pytest.MonkeyPatch) -> None:
         base = self._log.base
         if base is not None and request.offset >= base.end_offset and request.last_epoch <= base.epoch:
             return None
-        return place_of(self._log, request.offset, request.last_epoch)
+        return divergence_of(self._log, request.offset, request.last_epoch)
 
-    plant(patch, Quorum, "_place", by_offset)
+    plant(patch, Quorum, "_divergence", by_offset)
 
 
 def log_behind_its_snapshot(patch: pytest.MonkeyPatch) -> None:
