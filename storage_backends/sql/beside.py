@@ -14,7 +14,7 @@ from odradek.storage_backends.planning import visible_aborted
 from odradek.storage_backends.sql import queries
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.migration import check_version
-from odradek.storage_backends.sql.statements import LIVE
+from odradek.storage_backends.sql.schema import LIVE
 
 READ_BYTES: Final = 1024 * 1024
 """The maximal size of batches in one read; a larger batch is read by itself."""

@@ -18,7 +18,7 @@ from odradek.storage_backends.interface import (
     StoreError,
 )
 from odradek.storage_backends.planning import checked_run, sealed_run
-from odradek.storage_backends.sql import queries, statements
+from odradek.storage_backends.sql import queries, schema, statements
 from odradek.storage_backends.sql.columns import statements as columns
 from odradek.storage_backends.sql.columns.decoding import rows_of
 from odradek.storage_backends.sql.draft import SqlDraft
@@ -214,7 +214,7 @@ class SqlPartition:
         """See `PartitionStore.draft`."""
         with self._using() as state:
             sources = checked_run(state.infos(), base_offset, end_offset)
-        log = self._store.make_log(self._key, statements.DRAFT)
+        log = self._store.make_log(self._key, schema.DRAFT)
         segment = SegmentState(base_offset)
         return SqlDraft(self._store, log, base_offset, end_offset, sources, segment, self._policy.columns)
 

@@ -26,6 +26,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 VERSION = "0003"
 """The newest migration, the only schema version that this version of the store reads and writes."""
 
+LIVE, STRAY, DRAFT, DEAD = range(4)
+"""The kinds of logs: in use, set aside, an unfinished segment, to be deleted."""
+
 METADATA = MetaData()
 OUTBOX_METADATA = MetaData()
 """Tables that exist only in PostgreSQL."""

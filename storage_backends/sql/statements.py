@@ -10,9 +10,6 @@ from odradek.storage_backends.sql.driver import Statement, run
 from odradek.storage_backends.sql.outbox import queries as outbox
 from odradek.storage_backends.sql.state import Change, LogState, SegmentState
 
-LIVE, STRAY, DRAFT, DEAD = range(4)
-"""The kinds of logs: in use, set aside, an unfinished segment, to be deleted."""
-
 _OF_STATE: Final = ("odradek_segments", "odradek_epochs", "odradek_producers", "odradek_aborted")
 _DELETE_STATE: Final = tuple(text(f"DELETE FROM {table} WHERE log_id = :log") for table in _OF_STATE)  # noqa: S608
 _DELETE_BATCHES: Final = text("DELETE FROM odradek_batches WHERE log_id = :log")

@@ -28,7 +28,7 @@ from odradek.storage_backends.sql.outbox.store import SqlOutbox
 from odradek.storage_backends.sql.owner import Owner
 from odradek.storage_backends.sql.partition import SqlPartition
 from odradek.storage_backends.sql.purge import Purger
-from odradek.storage_backends.sql.statements import DEAD, DRAFT, LIVE, STRAY
+from odradek.storage_backends.sql.schema import DEAD, DRAFT, LIVE, STRAY
 
 LOG: Final = logging.getLogger("odradek.storage")
 HOT_TAILS: Final = 4

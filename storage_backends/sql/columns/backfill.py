@@ -11,7 +11,7 @@ from odradek.storage_backends.sql.columns import statements
 from odradek.storage_backends.sql.columns.decoding import Rows, rows_of
 from odradek.storage_backends.sql.columns.views import make_view
 from odradek.storage_backends.sql.database import Database
-from odradek.storage_backends.sql.statements import LIVE
+from odradek.storage_backends.sql.schema import LIVE
 
 CHUNK_BYTES: Final = 1024 * 1024
 """The size of batches per transaction, in bytes; the broker's commits wait for it."""
