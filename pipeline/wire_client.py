@@ -102,7 +102,7 @@ class BrokerError(PipelineError):
 
 
 class TopicInfo(NamedTuple):
-    """A topic: its id (zero from brokers without ids) and the leader of each partition, -1 where there is none."""
+    """A topic: its id (zero from brokers without ids) and the leader of each partition, -1 if there is none."""
 
     topic_id: UUID
     leaders: tuple[int, ...]

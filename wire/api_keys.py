@@ -100,7 +100,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
     UNREGISTER_CONTROLLER = 94
-    # Odradek's own. Kafka numbers its APIs from 0 up; clients ignore numbers that they do not know.
+    # Odradek's own. Kafka numbers its APIs from 0 up; clients ignore unknown numbers.
     IMPORT_BATCHES = 10001
 
 

@@ -112,8 +112,9 @@ def archive(
 ) -> None:
     """Archive topics as a table: each record once, by topic, partition and offset.
 
-    The next run goes on where the table ends. The columns are topic, partition, offset, timestamp, timestampType, key,
-    value and headers; what does not parse goes to PATH.dead-letters. The report explains every offset without a record.
+    The next run continues at the table's end. The columns are topic, partition, offset, timestamp, timestampType, key,
+    value and headers; records that cannot be parsed are written to PATH.dead-letters. The report explains every offset
+    without a record.
 
     \b
     Examples:

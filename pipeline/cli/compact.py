@@ -22,7 +22,7 @@ from odradek.pipeline.cli.sizes import Size
 def compact(path: str, *, job: JobContext, target_size: int) -> None:
     """Merge the small files of an archived table, also while an archive job runs.
 
-    Queries that are under way may have to be run again; those that start later find the same records.
+    Running queries may fail and have to be repeated; later ones read the same records.
 
     \b
     Examples:

@@ -78,9 +78,9 @@ def export(
 ) -> None:
     """Export a topic's committed records to a database's table, each once.
 
-    The table is created where it is missing. Offsets are kept in the same database (odradek_offsets), in the
-    transactions that write the rows; records that cannot become rows are kept in odradek_dead_letters, with the reason.
-    SQLite and PostgreSQL are reached through SQLAlchemy (`pip install 'odradek[spark,sql]'`).
+    The table is created if it is missing. Offsets are kept in the same database (odradek_offsets), in the transactions
+    that write the rows; records that cannot be converted to rows are stored in odradek_dead_letters, with the reason.
+    SQLite and PostgreSQL are accessed with SQLAlchemy (`pip install 'odradek[spark,sql]'`).
 
     \b
     Example:

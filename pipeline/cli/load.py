@@ -94,9 +94,9 @@ def load(
     """Load the rows of a database's table into a topic, each once.
 
     New rows are found by a column that grows (--incrementing), changed ones by a time (--timestamp), or both; --bulk
-    loads the table as it is. Run again, it goes on behind the last row that is in the topic. The database is reached
-    through SQLAlchemy (`pip install 'odradek[spark,sql]'`), or with jdbc:… through Spark and the jar that --conf
-    spark.jars names.
+    loads the table as it is. The next run continues after the last row in the topic. The database is reached through
+    SQLAlchemy (`pip install 'odradek[spark,sql]'`), or with jdbc:… through Spark and the jar that --conf spark.jars
+    names.
 
     \b
     Example:

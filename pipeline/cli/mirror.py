@@ -95,11 +95,11 @@ def mirror(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Copy topics from one Kafka to another, each record once, whatever is killed on the way.
+    """Copy topics from one Kafka to another, each record exactly once.
 
     Topics that the target lacks are created with the same partitions and settings. An Odradek gets the batches as they
-    are, with the same offsets; another Kafka gets the records, with a map from the old offsets to the new ones. Run
-    again, it goes on where it was.
+    are, with the same offsets; another Kafka gets the records, with a map from the old offsets to the new ones. The
+    next run continues after a stop or a crash.
 
     \b
     Example:

@@ -1,6 +1,6 @@
 """The options common to all jobs, and the output of a finished job."""
 
-# ruff: noqa: ANN401 - `job_options` passes on whatever a command takes
+# ruff: noqa: ANN401 - `job_options` passes on any parameters of a command
 
 import functools
 from collections.abc import Callable, Mapping, Sequence

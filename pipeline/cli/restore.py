@@ -86,8 +86,8 @@ def restore(
 ) -> None:
     """Write a table's records into a topic: the same partitions, offsets, keys, values, headers and timestamps.
 
-    PATH is a table of `odradek pipeline archive`. Running it again, or after a kill, goes on where the topic ends and
-    never doubles a record. A topic that has other records is refused, unless with --renumber.
+    PATH is a table of `odradek pipeline archive`. A repeated run, also after a crash, continues at the topic's end and
+    never duplicates a record. A topic with other records is refused, unless with --renumber.
 
     \b
     Examples:

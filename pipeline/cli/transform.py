@@ -43,8 +43,8 @@ def transform(
 ) -> None:
     """Write what SQL or a Python function makes of a topic to another topic of the same Kafka.
 
-    The result has a column `value`, and as wanted `key`, `headers`, `timestamp`, `partition`. Records and progress are
-    committed in one transaction: a reader with read_committed sees each result once, whatever was killed.
+    The result has a column `value`, and optionally `key`, `headers`, `timestamp`, `partition`. Records and progress are
+    committed in one transaction: a reader with read_committed sees each result exactly once, also after crashes.
 
     \b
     Example:

@@ -1,12 +1,12 @@
 """The plan of a copy: the method and the first offset, decided once for each partition from the state of both clusters.
 
-    the target has     the partition there                          way
-    ImportBatches      is empty                                     verbatim, from the source's log start
-                       ends where the mirror's progress says        verbatim, from its end
-                       ends with the source's batch at that offset  verbatim, from its end
-    any Kafka          the offset map has an entry                  renumbered, from where the entry says
-                       is empty, or --append                        renumbered, from the source's log start
-                       has records of others                        refused
+    target         its partition                                method
+    ImportBatches  is empty                                     verbatim, from the source's log start
+                   ends at the mirror's committed progress      verbatim, from its end
+                   ends with the source's batch at that offset  verbatim, from its end
+    any Kafka      has an entry in the offset map               renumbered, from the entry's next offset
+                   is empty, or --append                        renumbered, from the source's log start
+                   has records of other producers               refused
 
 A mirror that copies verbatim commits its progress at the target as offsets of the group `odradek-mirror.<cluster id>`,
 before the first batch and after each pass. A log that ends at that offset has only the mirror's records. One that ends

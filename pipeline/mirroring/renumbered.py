@@ -177,7 +177,7 @@ class _Copy:
             raise
 
     def _check_topic(self) -> None:
-        """Raise at once if the source topic is gone, which librdkafka reports only after half a minute."""
+        """Raise at once if the source topic was deleted, which librdkafka reports only after half a minute."""
         found = self._consumer.list_topics(self._topic, self._timeout_s).topics[self._topic]
         if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise _GoneError(found.error.str())

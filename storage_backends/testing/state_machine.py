@@ -28,7 +28,7 @@ _writes = st.lists(
     st.tuples(st.lists(_batch_shapes, max_size=4), _producers, _extras, st.floats(0, 1)), min_size=1, max_size=3
 )
 _policies = st.builds(LogPolicy, st.sampled_from([1, 900, 5000]), st.sampled_from([500, 10**9]), st.booleans())
-_places = st.floats(0, 1)
+_positions = st.floats(0, 1)
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -54,9 +54,9 @@ class LogMachine(RuleBasedStateMachine):
         self.store.close()
         self.medium.destroy()
 
-    def _offset(self, place: float) -> int:
+    def _offset(self, position: float) -> int:
         span = self.model.log_end_offset - self.model.log_start_offset
-        return self.model.log_start_offset + round(place * span)
+        return self.model.log_start_offset + round(position * span)
 
     @rule(shapes=_writes, sync=st.booleans())
     def commit(
@@ -64,8 +64,8 @@ class LogMachine(RuleBasedStateMachine):
     ) -> None:
         """Append batches, epochs, producers' rows, aborted transactions and a log start."""
         writes: list[LogWrite] = []
-        for batch_shapes, producers, extra, place in shapes:
-            write = self._write(self._batches(batch_shapes), producers, extra, place)
+        for batch_shapes, producers, extra, position in shapes:
+            write = self._write(self._batches(batch_shapes), producers, extra, position)
             writes.append(write)
             self.model.commit(write)
         self.log.commit(writes, sync=sync)
@@ -82,7 +82,7 @@ class LogMachine(RuleBasedStateMachine):
         return batches
 
     def _write(
-        self, batches: list[StoredBatch], producers: dict[int, bytes | None], extra: str, place: float
+        self, batches: list[StoredBatch], producers: dict[int, bytes | None], extra: str, position: float
     ) -> LogWrite:
         first = self.model.log_end_offset
         end_offset = batches[-1].last_offset + 1 if batches else first
@@ -90,10 +90,10 @@ class LogMachine(RuleBasedStateMachine):
             self.epoch += 1
             return LogWrite(batches, [EpochStart(self.epoch, first)], producers)
         if extra == "aborted" and batches:
-            ranges = [AbortedTransaction(7, self._offset(place), end_offset - 1, first)]
+            ranges = [AbortedTransaction(7, self._offset(position), end_offset - 1, first)]
             return LogWrite(batches, (), producers, ranges)
         if extra == "log start":
-            return LogWrite(batches, (), producers, (), self._offset(place))
+            return LogWrite(batches, (), producers, (), self._offset(position))
         return LogWrite(batches, (), producers, (), end_offset if extra == "log end" else None)
 
     @rule(gaps=st.lists(st.integers(0, 5), min_size=1, max_size=4), sync=st.booleans())
@@ -115,7 +115,7 @@ class LogMachine(RuleBasedStateMachine):
         self.model.commit(write)
         self.log.commit([write], sync=True)
 
-    @rule(start=_places, end=_places, max_bytes=st.sampled_from([0, 500, 5000, _BIG]))
+    @rule(start=_positions, end=_positions, max_bytes=st.sampled_from([0, 500, 5000, _BIG]))
     def read(self, start: float, end: float, max_bytes: int) -> None:
         """Read from any offset."""
         start_offset, end_offset = self._offset(start), self._offset(end)
@@ -167,11 +167,11 @@ class LogMachine(RuleBasedStateMachine):
             raise AssertionError(f"offset {offset} was read")
 
     @precondition(lambda self: len(self.log.segments()) > 1)
-    @rule(place=_places, extent=_places, keep=st.integers(1, 3), keep_aborted=st.booleans())
-    def clean(self, place: float, extent: float, keep: int, keep_aborted: bool) -> None:
+    @rule(position=_positions, extent=_positions, keep=st.integers(1, 3), keep_aborted=st.booleans())
+    def clean(self, position: float, extent: float, keep: int, keep_aborted: bool) -> None:
         """Keep every `keep`th batch of some sealed segments, and their aborted transactions or none."""
         sealed = self.log.segments()[:-1]
-        first = round(place * (len(sealed) - 1))
+        first = round(position * (len(sealed) - 1))
         last = first + round(extent * (len(sealed) - 1 - first))
         base_offset, end_offset = sealed[first].base_offset, sealed[last].end_offset
         inside = [each for each in self.model.batches if base_offset <= each.base_offset < end_offset]
@@ -188,18 +188,18 @@ class LogMachine(RuleBasedStateMachine):
         self.log.commit([write], sync=True)
 
     @precondition(lambda self: self.model.batches)
-    @rule(place=st.floats(-0.2, 1.2), rebuilt=st.dictionaries(st.integers(0, 4), st.binary(max_size=3)))
-    def truncate(self, place: float, rebuilt: dict[int, bytes]) -> None:
+    @rule(position=st.floats(-0.2, 1.2), rebuilt=st.dictionaries(st.integers(0, 4), st.binary(max_size=3)))
+    def truncate(self, position: float, rebuilt: dict[int, bytes]) -> None:
         """Truncate at any offset."""
-        end_offset = max(self._offset(place), 0)
+        end_offset = max(self._offset(position), 0)
         self.model.truncate(end_offset, rebuilt)
         snapshot = self.log.truncate(end_offset, rebuilt)
         assert snapshot == self.model.snapshot(snapshot.max_timestamp_ms)
 
-    @rule(place=_places)
-    def producers_before(self, place: float) -> None:
+    @rule(position=_positions)
+    def producers_before(self, position: float) -> None:
         """Get the rows of an earlier log end: either all of them or none."""
-        end_offset = self._offset(place)
+        end_offset = self._offset(position)
         known = self.log.producers_before(end_offset)
         assert self.model.log_start_offset <= known.end_offset <= end_offset
         if known.rows or known.end_offset > self.model.log_start_offset:

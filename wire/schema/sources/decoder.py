@@ -205,9 +205,9 @@ class DecoderSource(SourceWriter):
         self.indent(f"if {end} > limit:")
         self.emit(f'refuse_length(buf, pos, {size}, "a tagged field")')
         self.dedent()
-        for place, spec in enumerate(known):
+        for index, spec in enumerate(known):
             label = f"{cls.__name__}.{spec.name}"
-            self.indent(f"{'elif' if place else 'if'} {tag} == {spec.tag}:")
+            self.indent(f"{'elif' if index else 'if'} {tag} == {spec.tag}:")
             self.value(spec, spec.type, f"{built}.{spec.name}", label)
             self._flush()
             self.indent(f"if pos != {end}:")
