@@ -198,7 +198,7 @@ class Leader(Reads):
         if isinstance(header, Rejected):
             return header
         if header.producer_id < 0:
-            return self._place(records, header, now_ms)
+            return self._appended(records, header, now_ms)
         if header.is_control:
             return self._append_marker(records, header, now_ms, transaction_version)
         return self._append_of_producer(records, header, origin, now_ms, guard)
@@ -226,23 +226,23 @@ class Leader(Reads):
             return refusal
         timestamp_ms = now_ms if state.stamps_append_time else header.max_timestamp
         row = producers.add_batch(header, state.log_end_offset, timestamp_ms)
-        return self._place(records, header, now_ms, producers={header.producer_id: row})
+        return self._appended(records, header, now_ms, producers={header.producer_id: row})
 
     def _append_marker(
         self, records: memoryview, header: BatchHeader, now_ms: int, transaction_version: int
     ) -> Appended | Rejected:
         marker = read_end_txn_marker(records, header, transaction_version)
         if marker is None:
-            return self._place(records, header, now_ms)
+            return self._appended(records, header, now_ms)
         state = self.state
         refusal = state.producer_states.check_marker(header, marker)
         if refusal is not None:
             return refusal
         row, ended = state.producer_states.add_marker(header, state.log_end_offset, marker)
         aborted = state.note_aborted(ended)
-        return self._place(records, header, now_ms, producers={header.producer_id: row}, aborted=aborted)
+        return self._appended(records, header, now_ms, producers={header.producer_id: row}, aborted=aborted)
 
-    def _place(
+    def _appended(
         self,
         records: memoryview,
         header: BatchHeader,

@@ -8,7 +8,7 @@ transaction in this log. A client's batch is checked in this order; the first li
     in the entry's epoch, same sequence range as one of its last five batches      duplicate of that batch
     epoch < entry's epoch                                                          INVALID_PRODUCER_EPOCH
     no entry (never seen, expired, or its data is gone)                            accepted, any sequence
-    epoch > entry's epoch:  sequence 0                                             accepted, history starts anew
+    epoch > entry's epoch:  sequence 0                                             accepted, history restarts
                             else                                                   OUT_OF_ORDER_SEQUENCE_NUMBER
     epoch = entry's epoch:  sequence follows the last one (2^31-1 is followed by 0;
                             0 when no batch is known)                              accepted

@@ -1,4 +1,4 @@
-"""Where a follower truncates records that its leader does not have, and the rebuilding of the producers' rows.
+"""Truncation of a follower's records that its leader does not have: the offset, and the producers' rows after it.
 
 A follower sends the epoch of its last record. A leader whose history differs returns its largest epoch that is not
 newer, and the end of that epoch (KIP-101, KIP-279, KIP-595). Then, as in Kafka's AbstractFetcherThread:

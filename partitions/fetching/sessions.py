@@ -68,17 +68,17 @@ class Wanted:
 
     def note(self, data: PartitionData) -> bool:
         """Record what a response contains; returns True if any of it is new to the reader."""
-        trouble = data.error_code != ErrorCode.NONE or data.diverging_epoch.epoch >= 0
-        news = (
-            trouble
+        has_error = data.error_code != ErrorCode.NONE or data.diverging_epoch.epoch >= 0
+        changed = (
+            has_error
             or bool(data.records)
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.log_start_offset
         )
         # The end of an error is always new, whatever the partition then returns.
-        self.high_watermark = -1 if trouble else data.high_watermark
+        self.high_watermark = -1 if has_error else data.high_watermark
         self.log_start_offset = data.log_start_offset
-        return news
+        return changed
 
 
 Answers = Sequence[tuple[Wanted, PartitionData]]
@@ -180,13 +180,13 @@ class _IncrementalFetch(Fetch):
         session = self._session
         if session.epoch != self._expected_epoch:
             return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
-        news: list[tuple[Wanted, PartitionData]] = []
+        changed: list[tuple[Wanted, PartitionData]] = []
         for wanted, data in answers:
             if wanted.note(data):
-                news.append((wanted, data))
+                changed.append((wanted, data))
                 if data.records:
                     session.to_the_end(_partition_of(wanted, session.uses_topic_ids))
-        return FetchResponse(session_id=session.id, responses=grouped(news))
+        return FetchResponse(session_id=session.id, responses=grouped(changed))
 
 
 class FetchSessions:

@@ -33,7 +33,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a new member's JoinGroup may wait, since it cannot heartbeat yet. Kafka has no setting for it either."""
 
 MEMBER_ID_NAME_MAX = 1000
-"""A member id begins with at most so many characters of a client or instance id, to fit into a Kafka string."""
+"""The maximum number of characters of a client or instance id in a member id, which must fit into a Kafka string."""
 
 SKIP_ASSIGNMENT_VERSION = 9
 """From this version on a reply can make the leader skip the assignment (KIP-814)."""
