@@ -29,12 +29,12 @@ NONE = "none"
 INTRODUCTION = f"""\
 # Settings
 
-Written by `odradek configs list --markdown > docs/settings.md`; a test fails when it is stale. The names, types and
-defaults are Kafka 4.3.1's (see [differences.md](differences.md) for the few defaults that are not); those that begin
-with `odradek.` are ours. A setting comes from the command line (`--set NAME=VALUE`), a variable
-(`ODRADEK_NAME`, `KAFKA_NAME`), a file (`--config`), or, where it may change at run time, from
-`odradek configs alter`. `odradek serve` names the settings without effect that were set to another value than the
-default. {ONE_LISTENER}
+Written by `odradek configs list --markdown > docs/settings.md`; a test fails if it is not up to date. The names, types
+and defaults are Kafka 4.3.1's (the few other defaults are in [differences.md](differences.md)); settings that begin
+with `odradek.` are ours. A setting is set on the command line (`--set NAME=VALUE`), by a variable
+(`ODRADEK_NAME`, `KAFKA_NAME`), in a file (`--config`), or, if it can change at run time, by
+`odradek configs alter`. At its start, `odradek serve` logs the settings without effect that have another value than
+the default. {ONE_LISTENER}
 """
 
 
@@ -73,16 +73,19 @@ def page() -> str:
         acting = [row for row in known if row.scope == scope and row.effect == ACTS]
         if acting:
             parts += [f"### Of a {scope}\n", _table(("name", "type", "default", "a change acts"), map(_acting, acting))]
-    parts += ["Read at the start although Kafka lets them change at run time:\n", _lines(AT_START)]
+    parts += [
+        "Settings that are only read at the start, although Kafka can change them at run time:\n",
+        _lines(AT_START),
+    ]
     refused = ((f"`{row.name}`", row.reason) for row in known if row.effect == REFUSED)
     parts += [
         "## Settings that are refused\n",
-        "At any value but Kafka's default they promise a protection, or something else that they do not give: "
-        "`odradek serve` does not start with them, and they cannot be set at run time. `super.users` and "
-        "`allow.everyone.if.no.acl.found=false`, which belong to authorizers, are refused likewise.\n",
+        "With any value but Kafka's default they would promise a protection, or another feature, that Odradek does not "
+        "have: `odradek serve` does not start with them, and they cannot be set at run time. `super.users` and "
+        "`allow.everyone.if.no.acl.found=false`, which belong to authorizers, are also refused.\n",
         _table(("name", "why"), refused),
         "## Settings without effect\n",
-        "They are accepted and described, and change nothing.\n",
+        "They are accepted and described, but have no effect.\n",
         _table(("of", "names", "why"), _groups()),
     ]
     return "\n".join(parts)
