@@ -129,12 +129,12 @@ def test_the_same_is_the_same() -> None:
     assert _compare({"a": [1]}, {"a": (1,)}).outcomes[0].status == "same"
 
 
-def test_an_unexplained_difference_fails_and_says_where() -> None:
+def test_an_unexplained_difference_fails_with_its_path() -> None:
     with pytest.raises(AssertionError, match=r"a\[0\]: 1 \| 2"):
         _compare({"a": [1]}, {"a": [2]})
 
 
-def test_an_error_on_one_side_says_which() -> None:
+def test_an_error_on_one_side_names_the_side() -> None:
     with pytest.raises(ValueError, match="boom") as caught:
         _compare({}, ValueError("boom"))
     assert any("on odradek" in note for note in caught.value.__notes__)
@@ -156,7 +156,7 @@ def test_without_a_real_kafka_nothing_is_called_the_same() -> None:
     assert _compare(None, {"a": 1}).outcomes[0].status == "not compared"
 
 
-def test_what_is_known_to_be_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_missing_programs_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODRADEK_NO_KCAT", "1")
     with pytest.raises(pytest.skip.Exception, match="no kcat"):
         _compare({}, {}, needs="kcat")

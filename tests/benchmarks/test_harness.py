@@ -126,7 +126,7 @@ def test_sides_take_turns_and_the_order_turns_round():
     assert [line.rpartition(" ")[2] for line in said] == [ODRADEK, KAFKA, KAFKA, ODRADEK, ODRADEK, KAFKA]
 
 
-def test_a_side_that_fails_is_left_out_and_the_table_says_why():
+def test_a_side_that_fails_is_omitted_with_the_reason_in_the_table():
     result, sides = run(a_case(), [{"rate": 2}] * 3, [{"rate": 1}, NotMeasuredError("it died")])
     (row,) = rows_of(result)
     assert sides[KAFKA].measured == 2

@@ -65,7 +65,7 @@ def test_a_failure_is_never_a_listed_skip():
     assert [v.label for v in judge({"TestX/848": PASSED}, {"TestX/848": FAILED}, [GROUPS], {})] == ["WORSE"]
 
 
-def test_the_table_says_why():
+def test_the_table_has_the_reason():
     verdicts = judge({"A": PASSED, "TestX/848": PASSED}, {"A": FAILED, "TestX/848": SKIPPED}, [GROUPS], {})
     assert table(verdicts)[2:] == [
         "| A | passed | failed | WORSE | boom |",

@@ -36,21 +36,21 @@ def ask(client):
 # Idle connections
 
 
-def test_who_says_nothing_is_closed_after_connections_max_idle_ms(broker_log):
+def test_an_idle_connection_is_closed_after_connections_max_idle_ms(broker_log):
     with ThreadBroker(connections_max_idle_ms=300) as broker, RawClient(broker.address) as silent:
         assert silent.is_closed_by_broker()
         assert logged(broker_log, logging.INFO, silent.peer, "idle (connections.max.idle.ms)")
         assert_serves(broker.address)
 
 
-def test_who_says_half_a_frame_is_closed_too(broker_log):
+def test_a_connection_with_half_a_frame_is_closed_too(broker_log):
     with ThreadBroker(connections_max_idle_ms=300) as broker, RawClient(broker.address) as silent:
         silent.send_bytes(struct.pack(">i", 90 * MB) + b"half")
         assert silent.is_closed_by_broker()
         assert logged(broker_log, logging.INFO, silent.peer, "idle (connections.max.idle.ms)")
 
 
-def test_who_talks_is_not_idle(broker_log):
+def test_a_connection_with_requests_is_not_idle(broker_log):
     with (
         ThreadBroker(connections_max_idle_ms=1000) as broker,
         RawClient(broker.address) as talking,
@@ -127,7 +127,7 @@ async def asked_for_much(transport):
     return size
 
 
-def test_who_reads_slowly_but_reads_is_served_to_the_end(broker_log):
+def test_a_client_that_reads_slowly_is_served_to_the_end(broker_log):
     """A reply may take longer than the write time-out as long as some of it is received within each."""
 
     async def talk(transport):
@@ -142,7 +142,7 @@ def test_who_reads_slowly_but_reads_is_served_to_the_end(broker_log):
     assert in_virtual_time(talk, odradek_connection_write_timeout_ms=60_000, connections_max_idle_ms=120_000) == 0
 
 
-def test_who_stops_reading_is_closed_after_the_write_timeout(broker_log):
+def test_a_client_that_stops_reading_is_closed_after_the_write_timeout(broker_log):
     async def talk(transport):
         size = await asked_for_much(transport)
         await trio.sleep(100)
@@ -153,7 +153,7 @@ def test_who_stops_reading_is_closed_after_the_write_timeout(broker_log):
     assert logged(broker_log, logging.INFO, "client:", "odradek.connection.write.timeout.ms")
 
 
-def test_who_reads_nothing_over_tcp_is_closed_too(broker_log):
+def test_a_tcp_client_that_reads_nothing_is_closed_too(broker_log):
     with ThreadBroker(odradek_connection_write_timeout_ms=300) as broker, RawClient(broker.address) as client:
         client.create_topic("big")
         client.produce("big", batch_of(b"x" * 900_000))
@@ -169,7 +169,7 @@ def test_who_reads_nothing_over_tcp_is_closed_too(broker_log):
         stuck.close()
 
 
-def test_memory_stays_bounded_when_nobody_reads(tmp_path):
+def test_memory_stays_bounded_when_no_client_reads(tmp_path):
     with ProcessBroker(tmp_path / "data") as broker:
         with RawClient(broker.address) as client:
             client.create_topic("big")
@@ -301,7 +301,7 @@ def test_a_fetch_of_very_many_partitions_does_not_hold_up_the_others(broker_log,
 # Too many connections
 
 
-def test_who_is_too_many_for_the_broker_waits_for_a_place(broker_log):
+def test_connections_beyond_max_connections_wait(broker_log):
     """As in Kafka, new connections wait at max.connections; they are not refused."""
     with (
         ThreadBroker(max_connections=2) as broker,
@@ -319,7 +319,7 @@ def test_who_is_too_many_for_the_broker_waits_for_a_place(broker_log):
             assert logged(broker_log, logging.WARNING, third.peer, "2 connections are open (max.connections)")
 
 
-def test_a_raised_limit_lets_in_who_waits(broker_log):
+def test_a_raised_limit_accepts_waiting_connections(broker_log):
     with ThreadBroker(max_connections=1) as broker, RawClient(broker.address) as first:
         ask(first)
         with RawClient(broker.address) as second:
@@ -332,7 +332,7 @@ def test_a_raised_limit_lets_in_who_waits(broker_log):
             assert second.receive(sent).error_code == 0
 
 
-def test_a_broker_that_stops_does_not_keep_who_waits(broker_log):
+def test_a_broker_that_stops_closes_waiting_connections(broker_log):
     with ThreadBroker(max_connections=1) as broker:
         with RawClient(broker.address) as first, RawClient(broker.address) as waiting:
             ask(first)
@@ -343,7 +343,7 @@ def test_a_broker_that_stops_does_not_keep_who_waits(broker_log):
         broker.start()
 
 
-def test_who_is_too_many_from_one_address_is_closed(broker_log):
+def test_connections_beyond_the_limit_per_address_are_closed(broker_log):
     with ThreadBroker(max_connections_per_ip=2) as broker:
         with RawClient(broker.address) as first, RawClient(broker.address) as second:
             ask(first)
@@ -419,7 +419,7 @@ def test_two_thousand_connections(tmp_path, many_files):
         assert " level=WARNING" not in broker.log()
 
 
-def test_running_out_of_files_is_said_and_survived(tmp_path, many_files):
+def test_running_out_of_files_is_logged_and_survived(tmp_path, many_files):
     """Connections beyond the limit are closed at once, and accepted again when others have left."""
     with ProcessBroker(tmp_path / "data") as broker, RawClient(broker.address) as working:
         working.create_topic("t")
@@ -437,7 +437,7 @@ def test_running_out_of_files_is_said_and_survived(tmp_path, many_files):
 # Leaving in the middle
 
 
-def test_who_leaves_a_long_poll_is_forgotten_when_idle(broker_log):
+def test_a_client_that_leaves_a_long_poll_is_dropped_when_idle(broker_log):
     """A closed connection is forgotten at once, although its fetch would wait for weeks."""
     with ThreadBroker(max_connections=1, connections_max_idle_ms=300) as broker:
         with RawClient(broker.address) as leaving:
@@ -450,7 +450,7 @@ def test_who_leaves_a_long_poll_is_forgotten_when_idle(broker_log):
         assert len(closed) == 1
 
 
-def test_who_leaves_with_produces_under_way_loses_nothing_of_others(broker_log):
+def test_a_client_that_leaves_with_produces_in_flight_loses_nothing_of_others(broker_log):
     with ThreadBroker() as broker, RawClient(broker.address) as staying:
         staying.create_topic("t")
         staying.produce("t", batch_of(b"opens the log"))

@@ -234,7 +234,7 @@ UNSYNCED = {"flush_messages": "9223372036854775807"}
 SYNCED = {"flush_messages": "1"}
 
 
-def test_a_stop_beside_damage_ends_with_zero_and_says_what_failed(tmp_path):
+def test_a_stop_after_damage_exits_with_0_and_logs_what_failed(tmp_path):
     """Each damaged log is named, whether it has writes to sync or not; all others are closed normally."""
     data = tmp_path / "data"
     damages = {

@@ -14,7 +14,7 @@ from odradek.wire.messages.metadata import MetadataRequest
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 MB = 1 << 20
-TOLD_ITS_ID_AT_ONCE = 3
+WITHOUT_MEMBER_ID_REQUIRED = 3
 """The last version of JoinGroup without MEMBER_ID_REQUIRED: the first answer has the member id."""
 
 
@@ -48,7 +48,7 @@ def observer(broker):
 
 def join(client, **fields):
     """Requests to join; the reply waits for the first member to join again."""
-    return client.send(join_request("g", **fields), TOLD_ITS_ID_AT_ONCE)
+    return client.send(join_request("g", **fields), WITHOUT_MEMBER_ID_REQUIRED)
 
 
 def await_members(observer, count):
@@ -73,7 +73,7 @@ def test_whatever_follows_a_join_waits_for_its_reply(broker, leader, observer):
         await_members(observer, 2)
         assert hears_nothing(client)
         assert observer.values("t") == [], "a produce is no exception"
-        again = leader.send(join_request("g", first), TOLD_ITS_ID_AT_ONCE)
+        again = leader.send(join_request("g", first), WITHOUT_MEMBER_ID_REQUIRED)
         assert client.receive(joining).error_code == 0
         assert only(client.receive(producing)).base_offset == 0
         assert client.receive(asking).brokers
@@ -92,7 +92,7 @@ def test_a_join_waits_for_the_produces_before_it(broker, leader):
     assert leader.receive(joining).error_code == 0
 
 
-def test_who_breaks_off_is_forgotten_and_holds_up_nobody(broker, leader, observer):
+def test_a_closed_connection_is_dropped_and_delays_no_other(broker, leader, observer):
     first = joined(leader, "g").member_id
     with RawClient(broker.address) as staying:
         leaving = RawClient(broker.address)
@@ -103,7 +103,7 @@ def test_who_breaks_off_is_forgotten_and_holds_up_nobody(broker, leader, observe
         leaving.reset()
         while waiting(broker) == 2:
             pass
-        again = leader.send(join_request("g", first), TOLD_ITS_ID_AT_ONCE)
+        again = leader.send(join_request("g", first), WITHOUT_MEMBER_ID_REQUIRED)
         assert staying.receive(joining).error_code == 0
         assert len(leader.receive(again).members) == 3, "as in Kafka, a member stays until its session ends"
     assert waiting(broker) == 0
@@ -123,11 +123,11 @@ def test_a_reply_that_the_network_takes_slowly_arrives_whole(broker, observer):
         first = joined(leader, "g").member_id
         others = [RawClient(broker.address) for _ in sizes]
         joining = [
-            other.send(with_metadata(join_request("g"), size), TOLD_ITS_ID_AT_ONCE)
+            other.send(with_metadata(join_request("g"), size), WITHOUT_MEMBER_ID_REQUIRED)
             for other, size in zip(others, sizes, strict=True)
         ]
         await_members(observer, 1 + len(sizes))
-        again = leader.send(join_request("g", first), TOLD_ITS_ID_AT_ONCE)
+        again = leader.send(join_request("g", first), WITHOUT_MEMBER_ID_REQUIRED)
         asking = leader.send(MetadataRequest(topics=()))
         for other, sent in zip(others, joining, strict=True):
             assert other.receive(sent).error_code == 0
@@ -145,7 +145,7 @@ def given_everything(client, member):
     """Assigns everything to the first member; returns the error."""
     given = (SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"all"),)
     who = {"group_id": "g", "generation_id": member.generation_id, "member_id": member.member_id}
-    return client.call(SyncGroupRequest(**who, assignments=given), TOLD_ITS_ID_AT_ONCE).error_code
+    return client.call(SyncGroupRequest(**who, assignments=given), WITHOUT_MEMBER_ID_REQUIRED).error_code
 
 
 def test_a_sync_is_answered_when_the_leaders_is_on_disk(broker, leader, observer):
@@ -153,14 +153,14 @@ def test_a_sync_is_answered_when_the_leaders_is_on_disk(broker, leader, observer
     with RawClient(broker.address) as client:
         joining = join(client)
         await_members(observer, 2)
-        again = leader.receive(leader.send(join_request("g", first), TOLD_ITS_ID_AT_ONCE))
+        again = leader.receive(leader.send(join_request("g", first), WITHOUT_MEMBER_ID_REQUIRED))
         other = client.receive(joining)
         who = {"group_id": "g", "generation_id": other.generation_id, "member_id": other.member_id}
-        syncing = client.send(SyncGroupRequest(**who), TOLD_ITS_ID_AT_ONCE)
+        syncing = client.send(SyncGroupRequest(**who), WITHOUT_MEMBER_ID_REQUIRED)
         broker.env.hold()
         given = (SyncGroupRequestAssignment(member_id=other.member_id, assignment=b"half"),)
         leads = {"group_id": "g", "generation_id": again.generation_id, "member_id": first}
-        handing_in = leader.send(SyncGroupRequest(**leads, assignments=given), TOLD_ITS_ID_AT_ONCE)
+        handing_in = leader.send(SyncGroupRequest(**leads, assignments=given), WITHOUT_MEMBER_ID_REQUIRED)
         broker.env.await_held()
         assert hears_nothing(client)
         assert hears_nothing(leader)
@@ -169,15 +169,15 @@ def test_a_sync_is_answered_when_the_leaders_is_on_disk(broker, leader, observer
         assert client.receive(syncing).assignment == b"half"
 
 
-def test_when_the_write_fails_everyone_who_waits_is_told(broker, leader, observer):
+def test_when_the_write_fails_all_waiting_members_get_an_error(broker, leader, observer):
     first = joined(leader, "g").member_id
     with RawClient(broker.address) as client:
         joining = join(client)
         await_members(observer, 2)
-        again = leader.receive(leader.send(join_request("g", first), TOLD_ITS_ID_AT_ONCE))
+        again = leader.receive(leader.send(join_request("g", first), WITHOUT_MEMBER_ID_REQUIRED))
         other = client.receive(joining)
         who = {"group_id": "g", "generation_id": other.generation_id, "member_id": other.member_id}
-        syncing = client.send(SyncGroupRequest(**who), TOLD_ITS_ID_AT_ONCE)
+        syncing = client.send(SyncGroupRequest(**who), WITHOUT_MEMBER_ID_REQUIRED)
         while waiting(broker) < 1:
             pass
         broker.env.fail_next_write()
@@ -186,7 +186,7 @@ def test_when_the_write_fails_everyone_who_waits_is_told(broker, leader, observe
         assert waiting(broker) == 0
 
 
-def test_a_broker_that_stops_tells_who_waits(broker, leader, observer):
+def test_a_broker_that_stops_answers_waiting_members(broker, leader, observer):
     joined(leader, "g")
     with RawClient(broker.address) as client:
         joining = join(client)

@@ -61,7 +61,7 @@ def test_one_failed_write_does_not_outlive_its_cause(broker, faults, call):
     assert len(lines(broker, "loaded again", "t-0")) == 1
 
 
-def test_a_disk_that_fails_for_long_is_tried_with_pauses_and_told_of_twice(broker, faults):
+def test_a_disk_that_fails_for_long_is_tried_with_back_off_and_logged_twice(broker, faults):
     """Reads and other partitions continue; most requests do not access the failing disk."""
     with RawClient(broker.address) as client:
         client.create_topic("t")

@@ -25,7 +25,7 @@ def test_a_broker_without_clients_stops(broker):
         RawClient(broker.address)
 
 
-def test_idle_clients_are_let_go(broker):
+def test_idle_clients_are_closed(broker):
     with RawClient(broker.address) as idle, RawClient(broker.address) as silent:
         idle.call(ApiVersionsRequest(), 0)
         broker.stop()
@@ -66,7 +66,7 @@ def test_waiting_fetches_are_answered(broker):
         assert client.is_closed_by_broker()
 
 
-def test_waiting_members_are_told_to_look_for_their_coordinator(broker):
+def test_waiting_members_get_not_coordinator(broker):
     with RawClient(broker.address) as first, RawClient(broker.address) as second:
         first.create_topic("t")
         assert find(first, "g") == 0

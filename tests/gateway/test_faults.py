@@ -367,7 +367,7 @@ def test_a_group_shard_whose_append_failed_is_loaded_again(broker, client, broke
     assert committed(client, "g") == {("t", 0): 7}
 
 
-def test_a_group_shard_that_cannot_be_read_says_so_until_it_can(broker, client, broker_log):
+def test_a_group_shard_that_cannot_be_read_answers_errors_until_it_can(broker, client, broker_log):
     client.create_topic("t")
     assert find(client, "g") == 0
     break_disk(broker, **BROKEN)
@@ -385,7 +385,7 @@ def test_no_coordinator_without_the_offsets_topic(broker, client):
     assert find(client, "g") == 0
 
 
-def test_an_offsets_topic_that_is_refused_is_told(broker_log):
+def test_an_offsets_topic_that_cannot_be_created_is_an_error(broker_log):
     with ThreadBroker(odradek_partitions_max=5) as broker, RawClient(broker.address) as client:
         assert find(client, "g") == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert logged(broker_log, logging.ERROR, "cannot create topic=__consumer_offsets", "odradek.partitions.max")

@@ -95,7 +95,7 @@ def test_a_shard_that_loads_slowly_holds_up_no_other(tmp_path, broker_log, monke
             assert committed(client, slow) == {("t", 0): 5}
 
 
-def test_those_who_come_while_a_new_partition_is_opened_wait_for_it(tmp_path, broker_log, monkeypatch):
+def test_requests_wait_while_a_new_partition_is_opened(tmp_path, broker_log, monkeypatch):
     """In Kafka a client cannot find the coordinator before the partition is open."""
     opening, may_open, ensure_open = threading.Event(), threading.Event(), Replica.ensure_open
 

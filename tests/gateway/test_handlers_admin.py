@@ -154,7 +154,7 @@ def test_a_log_that_cannot_be_read_is_left_out(broker_log):
         assert log_dir(client)[1]["t", 0] > 0
 
 
-def test_a_store_in_memory_knows_no_room(client, topic):
+def test_a_store_in_memory_reports_no_space(client, topic):
     found, _ = log_dir(client)
     assert (found.total_bytes, found.usable_bytes) == (-1, -1)
     wanted = (AlterReplicaLogDirTopic(name=topic, partitions=(0, 1)),)
@@ -258,7 +258,7 @@ def test_no_election_changes_anything(client, topic):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_security_says_that_there_is_none(client, request_of, code):
+def test_security_requests_answer_that_it_is_disabled(client, request_of, code):
     for _ in range(2):
         assert client.call(request_of).error_code == code, "and the connection goes on"
 

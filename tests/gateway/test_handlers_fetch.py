@@ -66,7 +66,7 @@ def test_a_fetch_of_many_partitions_wakes_for_any(shared_broker, client, waiting
     assert shared_broker.in_trio(lambda: sum(len(replica.watchers) for replica in replicas)) == 0
 
 
-def test_everyone_who_waits_wakes(shared_broker, client, topic):
+def test_all_waiting_fetches_are_woken(shared_broker, client, topic):
     crowd = [RawClient(shared_broker.address) for _ in range(20)]
     fetched = [one.send(fetch_request(topic, [(0, 0)], max_wait_ms=FOREVER_MS)) for one in crowd]
     replica = shared_broker.broker.services.replicas.get(topic, 0)

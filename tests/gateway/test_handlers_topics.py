@@ -145,7 +145,7 @@ def logs_of(broker, name):
     return [key for key in store.partitions() if key.topic == name]
 
 
-def test_create_topic_again_is_told(client, topic):
+def test_creating_a_topic_again_is_refused(client, topic):
     request = CreateTopicsRequest(topics=(CreatableTopic(name=topic, num_partitions=1, replication_factor=-1),))
     assert client.call(request).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
@@ -242,7 +242,7 @@ def test_topics_are_described_in_pages(broker_log):
             assert pages >= 10 / limit
 
 
-def test_a_page_begins_where_the_cursor_says_even_when_its_topic_is_gone(broker_log):
+def test_a_page_begins_at_the_cursor_even_when_its_topic_is_deleted(broker_log):
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         for name in "abc":
             client.create_topic(name, 2)
@@ -291,7 +291,7 @@ SETTINGS = [
 ]
 
 
-def test_a_log_syncs_from_the_moment_that_flush_messages_says_so(broker_log, monkeypatch):
+def test_a_change_of_flush_messages_applies_to_the_next_commit(broker_log, monkeypatch):
     synced = []
     really, at_once = FaultyPartition.commit, FaultyPartition.commit_at_once
 

@@ -53,7 +53,7 @@ def consumer_member(client, member="m", topics=("t",)):
     return ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=joins.member_epoch)
 
 
-def test_what_happens_in_a_consumer_group_is_told_with_the_next_heartbeat(broker, client):
+def test_changes_of_a_consumer_group_are_in_the_next_heartbeats_answer(broker, client):
     """Each heartbeat is decided anew, since a decision may depend on soft state, such as the metadata it has seen."""
     heartbeat = consumer_member(client)
     assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
@@ -63,7 +63,7 @@ def test_what_happens_in_a_consumer_group_is_told_with_the_next_heartbeat(broker
         assert client.call(heartbeat).member_epoch == heartbeat.member_epoch + 1
 
 
-def test_a_rebalance_is_told_with_the_next_heartbeat(broker, client):
+def test_a_rebalance_is_in_the_next_heartbeats_answer(broker, client):
     heartbeat = stable_member(client)
     assert [client.call(heartbeat).error_code for _ in range(TIMES)] == [0] * TIMES
     with RawClient(broker.address) as other:

@@ -219,7 +219,7 @@ def test_the_answer_waits_for_the_commit_and_its_time_ends():
         assert client.values("t") == [b"a", b"b", b"c"]
 
 
-def test_a_failed_write_is_said_and_can_be_sent_again():
+def test_a_failed_write_is_an_error_and_can_be_retried():
     with ThreadBroker() as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         send(client, "t", batch_of(b"a"))

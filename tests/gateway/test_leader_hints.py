@@ -64,7 +64,7 @@ FIRST, SECOND = (1, "host-1", 9001, None), (2, "host-2", 9002, "r")
 
 
 @pytest.mark.parametrize("answered", [pytest.param(fetched, id="fetch"), pytest.param(produced, id="produce")])
-def test_the_leader_is_told_beside_not_leader_or_follower(answered):
+def test_not_leader_or_follower_comes_with_the_leader(answered):
     assert answered(16, WRONG, 0) == ([(1, 4), NO_LEADER], [FIRST])
     assert answered(16, 0, WRONG) == ([NO_LEADER, (2, 5)], [SECOND])
     assert answered(16, WRONG, WRONG) == ([(1, 4), (2, 5)], [FIRST, SECOND])
@@ -79,7 +79,7 @@ def test_a_leader_that_cannot_be_reached_has_no_endpoint(answered):
     assert answered(16, WRONG, topic="deleted") == ([NO_LEADER], [])
 
 
-def test_an_old_epoch_is_told_in_fetch_only():
+def test_an_old_epoch_comes_with_the_leader_in_fetch_only():
     assert fetched(16, OLD) == ([(1, 4)], [FIRST])
     assert produced(12, OLD) == ([NO_LEADER], [])
 
@@ -91,7 +91,7 @@ def test_the_first_version_that_tells(answered, first):
 
 
 @pytest.mark.parametrize("version", [12, 16, 18])
-def test_a_fetch_with_an_old_epoch_is_told_the_leader(shared_broker, client, topic, version):
+def test_a_fetch_with_an_old_epoch_gets_the_leader(shared_broker, client, topic, version):
     replica = shared_broker.broker.services.replicas.get(topic, 0)
     client.fetch(topic)
     shared_broker.in_trio(lambda: replica.assign(Assignment(3, 1, leads=True)))

@@ -92,7 +92,7 @@ def test_the_number_of_cleaner_threads_changes_while_it_runs(monkeypatch, broker
         assert looks.acquire(timeout=WAIT_LIMIT_S)
 
 
-def test_the_metadata_log_rolls_as_it_is_told():
+def test_the_metadata_log_rolls_by_its_settings():
     settings = {"metadata.log.segment.bytes": 8 * 1024 * 1024, "metadata.log.segment.ms": 1234}
     config = metadata_log_config(load_config(overrides=settings, environ={}))
     assert (config.segment_bytes, config.segment_ms) == (8 * 1024 * 1024, 1234)

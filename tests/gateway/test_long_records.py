@@ -54,7 +54,7 @@ def client(broker):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD, Codec.GZIP])
-def test_many_small_records_of_a_compacted_topic_hold_up_nobody(broker, client, looked_into, codec):
+def test_many_small_records_of_a_compacted_topic_do_not_hold_up_the_loop(broker, client, looked_into, codec):
     loop, before = broker.in_trio(threading.current_thread), broker.broker.services.loop.long_turns
     assert client.produce("compacted", _batch(100_000, codec)).error_code == 0
     assert looked_into
@@ -168,7 +168,7 @@ async def test_a_call_that_waits_for_its_turn_is_given_up_when_cancelled():
     assert calls == [2]
 
 
-def test_commits_go_on_while_all_who_look_into_records_are_busy(monkeypatch):
+def test_commits_continue_while_all_threads_that_read_records_are_busy(monkeypatch):
     gate, looking, real = threading.Event(), threading.Semaphore(0), validation.read_records
 
     def held(*arguments, **named):

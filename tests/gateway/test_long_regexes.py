@@ -97,7 +97,7 @@ def matched(monkeypatch):
     return calls
 
 
-def test_an_expression_that_takes_too_much_work_is_refused_and_holds_up_nobody(broker, client):
+def test_an_expression_that_takes_too_much_work_is_refused_and_delays_no_request(broker, client):
     before = broker.broker.services.loop.long_turns
     for regex in (SLOW, SLOWER):
         refused = _join(client, regex)

@@ -195,7 +195,7 @@ def test_records_that_the_topic_does_not_take_any_more_are_dead_letters(outbox):
     assert outbox.sql.execute("SELECT count(*) FROM odradek_outbox").fetchone() == (0,)
 
 
-def test_the_topics_clock_is_the_brokers_where_it_says_so(outbox):
+def test_with_log_append_time_the_timestamps_are_the_brokers(outbox):
     outbox.client.create_topic("t", message_timestamp_type="LogAppendTime")
     with outbox.connect() as late:
         outbox.append(sql=late)

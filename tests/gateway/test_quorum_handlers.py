@@ -178,7 +178,7 @@ def fetched(client: RawClient, request: FetchRequest, version: int = 18) -> Part
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_vote_of_a_passed_epoch_is_fenced_and_told_of_the_leader(nodes, version):
+def test_a_vote_of_a_passed_epoch_is_fenced_with_the_leader_in_the_answer(nodes, version):
     part = nodes[0].call(vote(0), version).topics[0].partitions[0]
     assert (part.error_code, part.leader_id, part.leader_epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 1, 1)
     assert not part.vote_granted

@@ -104,7 +104,7 @@ class TestRetention:
 
 
 class TestAfterRestart:
-    def test_what_went_stays_away_and_what_nobody_uses_is_looked_after(self, tmp_path):
+    def test_deleted_segments_stay_deleted_and_unused_logs_are_checked(self, tmp_path):
         broker = ThreadBroker(f"lmdb://{tmp_path}/data", **NEVER)
         with broker, RawClient(broker.address) as client:
             client.create_topic("used", retention_bytes="2100", retention_ms="-1", **SMALL)
@@ -164,7 +164,7 @@ class TestDeleteRecords:
         assert delete_records(client, "compacted", 0, partition=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
         assert delete_records(client, "none", 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
-    def test_a_failing_disk_is_told_and_nothing_is_deleted(self):
+    def test_a_failing_disk_is_logged_and_nothing_is_deleted(self):
         with ThreadBroker(env=FaultyEnvironment, **NEVER) as broker, RawClient(broker.address) as client:
             client.create_topic("t", retention_ms="-1")
             fill(client, "t", 3)

@@ -255,7 +255,7 @@ def test_metadata_by_id(client, topic, version):
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_metadata_by_id_is_refused_where_ids_are_only_told(client, topic, version):
+def test_metadata_by_id_is_refused_in_versions_that_only_return_ids(client, topic, version):
     topic_id = id_of(client, topic)
     assert metadata(client, version, (topic_id, topic)) == (0, [(topic_id, topic, "INVALID_REQUEST")])
     assert metadata(client, version, (ZERO_UUID, None)) == (0, [(ZERO_UUID, "", "INVALID_REQUEST")])

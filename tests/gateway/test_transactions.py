@@ -197,7 +197,7 @@ def test_the_state_topic_can_be_read_as_kafka_writes_it(client, topic, producer)
     assert states == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
 
 
-def test_deleting_the_state_topic_forgets_all_transactions(topic):
+def test_deleting_the_state_topic_removes_all_transactions(topic):
     from odradek.wire.messages.delete_topics import DeleteTopicsRequest
 
     with ThreadBroker() as broker, RawClient(broker.address) as client:

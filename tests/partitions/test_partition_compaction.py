@@ -175,7 +175,7 @@ class TestTransactions:
         assert [each.base_offset for each in iter_headers(cleaned)] == [0, 2, 3]
         assert reported == [AbortedTransaction(7, 1, 2, 3)]
 
-    def test_the_marker_goes_last_and_is_not_told_of_before(self):
+    def test_the_marker_is_removed_last_and_not_reported_before(self):
         first, reported, _ = clean(self.aborted_log(), aborted=[self.ABORTED])
         assert ([each.base_offset for each in iter_headers(first)], reported) == ([2, 3], [self.ABORTED])
         second, reported, _ = clean(first, aborted=[self.ABORTED])

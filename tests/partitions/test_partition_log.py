@@ -95,7 +95,7 @@ def test_what_is_durable_is_committed_when_every_in_sync_replica_has_it() -> Non
     assert log.high_watermark == 9, "it never moves back"
 
 
-def test_a_restored_log_is_committed_only_where_a_role_says_so() -> None:
+def test_a_restored_log_is_committed_only_by_a_role() -> None:
     log = PartitionState.restore(LogSnapshot(log_start_offset=2, log_end_offset=9), LogConfig())
     assert (log.durable_end_offset, log.high_watermark) == (9, 2)
     lead(log, 0)

@@ -103,7 +103,7 @@ def test_coordinator_batches_are_judged_by_epoch_only() -> None:
     assert result.error is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_log_append_time_is_what_a_retry_is_told() -> None:
+def test_a_retry_gets_the_log_append_time() -> None:
     partition = Partition(LogConfig(message_timestamp_type=MessageTimestampType.LOG_APPEND_TIME))
     partition.append(of_producer(P, 0, timestamps=[5]))
     assert partition.append(of_producer(P, 0, timestamps=[5]), now_ms=NOW_MS + 9) == Duplicate(0, 0, NOW_MS)

@@ -71,7 +71,7 @@ def test_what_has_no_timestamps_never_grows_old_but_counts():
     assert start_of(segments, retention_bytes=200) == 10
 
 
-def test_what_compaction_emptied_is_in_nobodys_way():
+def test_segments_emptied_by_compaction_do_not_block_retention():
     segments = log_of((0, 0, -1), (10, 100, 5), (20, 100, NOW_MS))
     assert start_of(segments, retention_ms=1000) == 20
 

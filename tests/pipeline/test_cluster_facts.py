@@ -38,7 +38,7 @@ def test_a_missing_topic_is_named(connection: Connection):
         cluster.partitions(["absent"])
 
 
-def test_no_broker_is_said_to_be_absent():
+def test_an_absent_broker_is_reported():
     with (
         Cluster(Connection("127.0.0.1:1", timeout_s=1.0)) as cluster,
         pytest.raises(PipelineError, match=r"127\.0\.0\.1:1"),

@@ -38,7 +38,7 @@ def test_other_bytes_are_refused_and_not_kept(repository: Path):
     assert list(jars.folder().iterdir()) == []
 
 
-def test_an_absent_jar_says_what_to_do(repository: Path):
+def test_an_absent_jar_gives_advice(repository: Path):
     repository.unlink()
     with pytest.raises(MissingError, match=jars.REPOSITORY_VARIABLE):
         prepare([JAR])

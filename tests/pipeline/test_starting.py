@@ -39,7 +39,7 @@ def test_what_is_no_master_is_refused(master):
         check_master(master)
 
 
-def test_the_command_says_so_in_one_line(tmp_path):
+def test_the_command_reports_it_in_one_line(tmp_path):
     done = CliRunner().invoke(cli, ["pipeline", "archive", "t", "--to", str(tmp_path / "t"), "--master", "nonsense"])
     assert done.exit_code == 1
     assert done.stderr == (
@@ -47,7 +47,7 @@ def test_the_command_says_so_in_one_line(tmp_path):
     )
 
 
-def test_a_cluster_that_is_not_there_is_told_before_spark_is_started():
+def test_an_absent_cluster_is_reported_before_spark_is_started():
     with socket.create_server(("127.0.0.1", 0)) as here:
         address = f"127.0.0.1:{here.getsockname()[1]}"
         check_answers(f"spark://127.0.0.1:1,{address}")
@@ -80,7 +80,7 @@ class Failing:
         ("Answer from Java side is empty", "Answer from Java side is empty"),
     ],
 )
-def test_a_start_that_fails_is_told_by_its_last_cause(said, message):
+def test_a_start_that_fails_is_reported_with_its_last_cause(said, message):
     with pytest.raises(PipelineError, match=f"^Spark does not start: {message}$"):
         start(Failing(said))
 

@@ -57,7 +57,7 @@ def again(store, log):
 
 @pytest.mark.parametrize("in_directory", [False, True], ids=["memory", "lmdb"])
 @pytest.mark.parametrize(("fault", "kept"), [("write_full", 0), ("write_error", 0), ("write_late", 2)])
-def test_after_a_failed_write_the_log_that_is_opened_again_says_what_is_kept(tmp_path, in_directory, fault, kept):
+def test_after_a_failed_write_the_reopened_log_has_what_was_kept(tmp_path, in_directory, fault, kept):
     medium = InDirectory(tmp_path) if in_directory else MemoryMedium()
     inner = medium.open() if in_directory else MemoryStore(medium)
     store = FaultyStore(inner, FaultPlan(Random(1)))
@@ -89,7 +89,7 @@ def test_a_seed_gives_the_same_faults_again():
     assert "reading orders-0: I/O error" in events
 
 
-def test_full_is_told_from_other_errors(medium):
+def test_a_full_disk_is_distinguished_from_other_errors(medium):
     store = FaultyStore(MemoryStore(medium), FaultPlan(Random(1), FaultMix(write_full=1)))
     with pytest.raises(StoreFullError):
         store.set_properties({"a": "b"})

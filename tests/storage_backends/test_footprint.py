@@ -66,7 +66,7 @@ def test_our_own_writes_are_none_of_others(footprint, path):
     ],
     ids=["cut", "zeroed", "removed", "renamed", "replaced", "replaced-by-renaming"],
 )
-def test_what_others_do_is_told_by_the_next_check_and_those_after_it(footprint, path, damage, message):
+def test_changes_by_others_are_reported_by_the_next_check_and_all_later_ones(footprint, path, damage, message):
     path.with_suffix(".new").write_bytes(b"other")
     footprint.check()
     damage(path)
@@ -75,7 +75,7 @@ def test_what_others_do_is_told_by_the_next_check_and_those_after_it(footprint, 
             footprint.check()
 
 
-def test_a_file_cut_short_during_a_write_is_told(footprint, path):
+def test_a_file_cut_short_during_a_write_is_reported(footprint, path):
     footprint.begin_write()
     write(path, cut_to=8192)
     with pytest.raises(StoreCorruptError, match="was cut short"):
@@ -94,7 +94,7 @@ def test_a_file_whose_content_stays_serves_on(footprint, path, touch):
         footprint.check()
 
 
-def test_a_directory_moved_elsewhere_is_told_soon(footprint, path):
+def test_a_moved_directory_is_reported_soon(footprint, path):
     footprint.check()
     path.parent.rename(path.parent.with_name("elsewhere"))
 

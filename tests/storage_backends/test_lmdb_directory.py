@@ -20,7 +20,7 @@ OPTIONS = StoreOptions(map_slack_bytes=4 << 20)
 
 
 class TestLock:
-    def test_a_second_process_is_refused_and_told_who_has_it(self, tmp_path):
+    def test_a_second_process_is_refused_with_the_owner_in_the_message(self, tmp_path):
         store = LmdbStore(tmp_path, OPTIONS)
         script = (
             "import sys; from odradek.storage_backends.opener import open_store\n"
@@ -114,7 +114,7 @@ class TestFormat:
             LmdbStore(tmp_path, OPTIONS)
         assert not (tmp_path / "format").exists()
 
-    def test_directories_that_are_no_partition_s_are_left_alone_and_warned_of_once(self, tmp_path, caplog):
+    def test_other_directories_are_left_alone_with_one_warning(self, tmp_path, caplog):
         store = LmdbStore(tmp_path, OPTIONS)
         (tmp_path / "photos").mkdir()
         (tmp_path / "photos-x.W5-7jm1LT9qaO457W098EQ").mkdir()
@@ -159,7 +159,7 @@ class TestFormat:
         store.close()
 
     @pytest.mark.parametrize("content", ["", "junk", None])
-    def test_a_damaged_or_lost_format_file_is_written_again_as_the_message_says(self, tmp_path, content):
+    def test_a_damaged_or_lost_format_file_is_written_again_by_the_messages_advice(self, tmp_path, content):
         store = LmdbStore(tmp_path / "my data", OPTIONS)
         batches = fill(store.open(KEY, LogPolicy()), 3)
         store.close()

@@ -112,7 +112,7 @@ def test_full_disk(small_disk, segment_bytes):
 @pytest.mark.parametrize(
     ("code", "hint"), [(errno.ENOSPC, "free space"), (errno.EDQUOT, "quota"), (errno.EFBIG, "ulimit -f")]
 )
-def test_each_kind_of_full_says_what_to_do(code, hint):
+def test_each_kind_of_full_disk_gives_advice(code, hint):
     error = mapped(OSError(code, "no"), Path("/data/x"), "writing")
     assert isinstance(error, StoreFullError)
     assert "/data/x" in str(error)

@@ -97,7 +97,7 @@ class TestMarker:
 
 
 class TestSalvage:
-    def test_everything_that_is_whole_is_kept_and_the_loss_is_told(self, root, caplog):
+    def test_everything_that_is_whole_is_kept_and_the_loss_is_logged(self, root, caplog):
         def fill_log(log):
             for offset in range(30):
                 commit(

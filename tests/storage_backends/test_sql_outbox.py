@@ -441,7 +441,7 @@ def test_a_schema_without_an_outbox_is_upgraded(postgres):
         assert values(store) == [b"v"]
 
 
-def test_topics_are_replaced_and_forgotten(store):
+def test_topics_are_replaced_and_removed(store):
     outbox = store.outbox()
     changed = OutboxTopic("t", C, 5, 7, is_compacted=True)
     outbox.publish([changed], ["small"])

@@ -53,7 +53,7 @@ def run(url, *statements):
 
 
 class TestSchema:
-    def test_the_migrations_make_the_tables_that_the_store_knows(self, url):
+    def test_the_migrations_make_the_tables_of_the_store(self, url):
         SqlStore(url).close()
         engine = create_engine(url)
         with engine.connect() as connection:

@@ -119,7 +119,7 @@ def test_keys_of_coordinator_records():
     assert decode_key(encode_key(transaction), transaction_key_types()) == transaction
 
 
-def test_a_record_type_of_a_newer_kafka_is_told_apart():
+def test_a_record_type_of_a_newer_kafka_is_recognised():
     with pytest.raises(UnsupportedVersionError, match="unknown record type 999"):
         decode_key(b"\x03\xe7abc", group_key_types())
     with pytest.raises(UnsupportedVersionError, match="unknown metadata record type 120"):

@@ -95,7 +95,7 @@ class TestAsKafka:
         assert fields(describe_group({}, static(), ALL)) == real("group")
 
 
-def test_keys_limit_the_answer_and_none_asks_for_all():
+def test_keys_limit_the_answer_and_none_means_all():
     entries = describe_topic({}, static(), DescribeOptions(keys=("segment.ms", "nope")))
     assert [e.name for e in entries] == ["segment.ms"]
     assert entries[0].synonyms == ()
@@ -113,7 +113,7 @@ def test_documentation_is_ours_and_only_on_demand():
     assert all(e.documentation for e in describe_topic({}, static(), DescribeOptions(documentation=True)))
 
 
-def test_what_nobody_knows_is_kept_secret():
+def test_unknown_settings_are_sensitive():
     layers = BrokerLayers({"some.plugin.token": "s3cret", "ssl.key.password": "s3cret"})
     entries = {e.name: e for e in describe_broker(layers, ALL)}
     for name in ("some.plugin.token", "ssl.key.password"):

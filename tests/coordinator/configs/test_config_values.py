@@ -169,7 +169,7 @@ def test_log_settings_have_the_values_of_the_topic():
     assert plain.retention_bytes == -1
 
 
-def test_log_settings_serve_every_name_that_the_partition_logic_asks_for():
+def test_log_settings_have_every_name_that_the_partition_logic_uses():
     config = LogConfig
     ours = {field.name for field in dataclasses.fields(log_config_from(topic_config_values({}, DEFAULTS)))}
     assert {field.name for field in dataclasses.fields(config)} - ours <= {

@@ -269,7 +269,7 @@ class TestScramUsers:
             assert alter_users(shard, *again) == {"ann": ErrorCode.DUPLICATE_RESOURCE}
         assert list(shard.image.scram) == [("ann", SHA_256)]
 
-    def test_who_is_not_there_or_named_twice_is_told_so(self, shard):
+    def test_unknown_and_duplicate_users_are_refused(self, shard):
         alter_users(shard, upsertion())
         assert described_users(shard.image, "ann", "bob", "bob", "cid") == {
             "ann": [(1, 4096)],

@@ -127,7 +127,7 @@ class TestRegistration:
         }
         return BrokerRegistrationRequest(**given)
 
-    def test_what_a_broker_says_of_itself_is_kept(self, world):
+    def test_the_fields_of_a_registration_are_kept(self, world):
         assert world.run(broker_registration, self.request(rack="r", log_dirs=(UUID(int=9),))).error_code == 0
         broker = world.image.brokers[4]
         assert (broker.rack, broker.log_dirs, broker.features["metadata.version"]) == ("r", (UUID(int=9),), (7, 30))

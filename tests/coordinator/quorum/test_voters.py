@@ -152,7 +152,7 @@ def test_the_only_voter_stays() -> None:
     assert remove_voter(quorum, ME).error is ErrorCode.INVALID_REQUEST
 
 
-def test_a_voter_that_listens_elsewhere_says_so() -> None:
+def test_a_voter_with_other_endpoints_updates_them() -> None:
     quorum, _ = leading(ME, OTHER)
     assert update_voter(quorum, voter(OTHER)) == Change()
     moved = Voter(OTHER, {"CONTROLLER": ("elsewhere", 1)})
@@ -199,7 +199,7 @@ def test_a_leader_that_is_removed_leads_until_that_is_committed_by_the_others() 
     assert quorum.deadline_ms(10_000) is not None  # it searches for the new leader
 
 
-def test_who_may_have_the_only_record_of_its_removal_stands_again() -> None:
+def test_a_node_with_the_only_record_of_its_removal_starts_elections_again() -> None:
     log = SomeLog(1, 1)
     log.voters = VotersAt(1, of(OTHER), of(ME, OTHER))
     quorum = machine(log)

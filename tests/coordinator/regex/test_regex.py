@@ -60,7 +60,7 @@ def test_no_expression_takes_more_than_linear_time():
         assert not machine.matches("a" * 200)
 
 
-def test_states_are_forgotten_when_there_are_many(monkeypatch):
+def test_states_are_dropped_when_there_are_many(monkeypatch):
     monkeypatch.setattr(matcher, "MAX_REMEMBERED", 1000)
     machine = Matcher("[ab]*a[ab]{11}")
     names = [f"{number:014b}".replace("0", "a").replace("1", "b") for number in range(4096)]
@@ -69,7 +69,7 @@ def test_states_are_forgotten_when_there_are_many(monkeypatch):
         assert sum(1 + len(each.instructions) + len(each.steps) for each in machine.states) < 2500
 
 
-def test_many_different_characters_are_forgotten_too(monkeypatch):
+def test_many_different_characters_are_dropped_too(monkeypatch):
     monkeypatch.setattr(matcher, "MAX_REMEMBERED", 1000)
     machine = Matcher(".*")
     assert machine.matches("".join(map(chr, range(0x4E00, 0x9FFF))))

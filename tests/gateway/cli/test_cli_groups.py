@@ -44,7 +44,7 @@ def test_describe_shows_lag(odradek, topic, group):
     assert "Empty, 0 members, lag 2" in odradek("groups", "describe", group).stdout
 
 
-def test_lag_that_is_not_known_is_not_said_to_be_0(odradek, bootstrap, topic):
+def test_unknown_lag_is_not_shown_as_0(odradek, bootstrap, topic):
     odradek("produce", topic, "-p", "0", stdin="1\n2\n")
     with open_consumer(Target(bootstrap), group_id="unknown-lag") as consumer:
         consumer.subscribe([topic])

@@ -138,7 +138,7 @@ def test_more_than_fits_unacknowledged(odradek, topic, monkeypatch):
     assert lines(odradek("consume", topic)) == [str(number) for number in range(1000)]
 
 
-def test_quiet_says_nothing(odradek, topic):
+def test_quiet_prints_nothing(odradek, topic):
     assert odradek("produce", topic, "--quiet", stdin="a\n").output == ""
 
 

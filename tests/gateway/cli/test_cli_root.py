@@ -56,7 +56,7 @@ def test_help_imports_neither_kafka_nor_rich_nor_trio(arguments):
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
 
-def test_nobody_at_the_bootstrap_address(unused_port):
+def test_no_listener_at_the_bootstrap_address(unused_port):
     result = CliRunner().invoke(cli, ["topics", "list", "-b", f"127.0.0.1:{unused_port}"])
     assert result.exit_code == 3
     assert f"no broker answers at 127.0.0.1:{unused_port}: Connection refused" in result.stderr
@@ -137,7 +137,7 @@ def test_a_following_consumer_notices_that_its_reader_went(bootstrap, odradek, t
         assert following.stderr.read() == b""
 
 
-def test_colours_only_on_a_terminal_that_wants_them(bootstrap, odradek, topic):
+def test_colours_only_on_a_terminal_that_supports_them(bootstrap, odradek, topic):
     assert "\x1b" not in odradek("topics", "list", "--long").stdout
     assert "\x1b[1mTOPIC" in in_terminal(bootstrap, {})
     assert "\x1b[1m" not in in_terminal(bootstrap, {"NO_COLOR": "1"})

@@ -193,7 +193,7 @@ def test_without_options_data_goes_to_a_directory_here_and_only_this_machine_is_
         assert ready["place"] == str(tmp_path / "odradek-data")
 
 
-def test_clients_are_told_the_advertised_address(tmp_path):
+def test_clients_get_the_advertised_address(tmp_path):
     options = ("--listen", "127.0.0.1:0", "--advertise", "localhost:4711", "--storage", "memory://")
     process = subprocess.Popen(
         [sys.executable, "-m", "odradek", "serve", *options],

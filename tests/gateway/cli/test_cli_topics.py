@@ -3,7 +3,7 @@
 import json
 
 
-def test_create_says_what_it_did_and_describe_shows_it(odradek):
+def test_create_prints_what_it_did_and_describe_shows_it(odradek):
     created = odradek("topics", "create", "made", "-p", "3", "-c", "retention.ms=1000")
     assert "'made' created" in created.stderr
     assert created.stdout == ""
@@ -16,7 +16,7 @@ def test_create_says_what_it_did_and_describe_shows_it(odradek):
     assert text.splitlines()[2].split() == ["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END"]
 
 
-def test_create_again_fails_unless_told_otherwise(odradek, topic):
+def test_create_again_fails_without_if_not_exists(odradek, topic):
     assert "TOPIC_ALREADY_EXISTS" in odradek("topics", "create", topic, code=1).stderr
     assert "exists already" in odradek("topics", "create", topic, "--if-not-exists").stderr
 

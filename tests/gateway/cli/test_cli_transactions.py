@@ -64,7 +64,7 @@ def test_describe_producers(odradek, topic, opened):
     odradek("transactions", "describe-producers", f"{topic}:x", code=2)
 
 
-def test_what_a_coordinator_knows_does_not_hang(odradek, topic, opened):
+def test_a_transaction_of_a_coordinator_does_not_hang(odradek, topic, opened):
     assert json.loads(odradek("transactions", "find-hanging", "--older-than", "PT0S", "--json").stdout) == []
     assert odradek("transactions", "find-hanging", "--topic", topic).stdout.startswith("TOPIC")
 
@@ -84,7 +84,7 @@ def test_abort_by_producer(odradek, topic, opened):
     odradek("transactions", "abort", f"{topic}:0", *whose, "0")
 
 
-def test_abort_wants_to_know_which(odradek, topic):
+def test_abort_requires_one_partition_and_one_transaction(odradek, topic):
     assert "one partition" in odradek("transactions", "abort", topic, "--start-offset", "0", code=2).stderr
     assert "either" in odradek("transactions", "abort", f"{topic}:0", code=2).stderr
     assert "either" in odradek("transactions", "abort", f"{topic}:0", "--producer-id", "1", code=2).stderr

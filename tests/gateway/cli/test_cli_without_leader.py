@@ -42,7 +42,7 @@ def rows(text: str, first: str) -> list[list[str]]:
 
 
 @pytest.mark.timeout(180)
-def test_topics_describe_leaves_out_what_only_a_leader_knows(nodes: TestCluster):
+def test_topics_describe_omits_values_that_only_a_leader_has(nodes: TestCluster):
     text = run(nodes, "topics", "describe", TOPIC)
     [[_, leader, _, _, start, end]] = rows(text, "1")
     assert (leader, start, end) == ("-", "-", "-")
@@ -62,7 +62,7 @@ def test_a_groups_lag_is_that_of_the_other_partitions(nodes: TestCluster):
 
 
 @pytest.mark.timeout(180)
-def test_offsets_are_reset_only_where_a_leader_knows_the_bounds(nodes: TestCluster):
+def test_offsets_are_reset_only_in_partitions_with_a_leader(nodes: TestCluster):
     reset = ("groups", "reset-offsets", "readers", "--to-latest", "--topic")
     assert f"{TOPIC}-1 has no leader, so that its offsets are not known" in run(nodes, *reset, TOPIC, code=1)
     assert [row[-1] for row in rows(run(nodes, *reset, f"{TOPIC}:0,2"), TOPIC)] == ["2", "2"]

@@ -116,7 +116,7 @@ def test_a_controller_founds_a_quorum_where_the_one_address_is_its_own_by_name_a
 
 
 @pytest.mark.parametrize("servers", ["a:1", "a:1,b:2,c:3", "a:1,localhost:19093"])
-def test_a_controller_may_be_told_where_others_are(servers: str):
+def test_a_controller_may_have_bootstrap_servers(servers: str):
     settings = COMBINED | {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": servers}
     joins = node(settings)
     assert not joins.founds_quorum("")

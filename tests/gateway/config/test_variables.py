@@ -53,7 +53,7 @@ def test_a_wrong_value_names_its_variable():
         ("ODRADEK_QQQQQQ", "name=ODRADEK_QQQQQQ"),
     ],
 )
-def test_an_unknown_variable_is_warned_of(caplog: pytest.LogCaptureFixture, variable: str, expected: str):
+def test_an_unknown_variable_gives_a_warning(caplog: pytest.LogCaptureFixture, variable: str, expected: str):
     (message,) = unknown(caplog, **{variable: "1"})
     assert message.startswith(f"unknown variable ignored name={variable}")
     assert message.endswith(expected)

@@ -55,7 +55,7 @@ class Wait:
         self.settled = False
 
 
-async def test_waits_that_ended_behind_one_that_is_open_are_let_go(
+async def test_waits_that_ended_behind_one_that_is_open_are_released(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     deadlines, ended = Deadlines(VirtualTime(), nursery), list[str]()

@@ -90,7 +90,7 @@ async def test_calls_of_one_tick_run_together_in_order(nursery: trio.Nursery) ->
     assert made == [0, 1, 2]
 
 
-async def test_a_call_that_asks_for_another_gets_it_in_the_next_round(nursery: trio.Nursery) -> None:
+async def test_a_call_requested_by_a_call_runs_in_the_next_round(nursery: trio.Nursery) -> None:
     ticker, made = Ticker(nursery), []
     ticker.soon(lambda: ticker.soon(lambda: made.append("later")))
     await wait_all_tasks_blocked()

@@ -123,7 +123,7 @@ def test_one_that_stops_in_its_middle_while_others_wait_is_closed(broker_log):
         assert logged(broker_log, logging.INFO, stopped.peer, "queued.max.request.bytes")
 
 
-def test_a_broker_that_stops_does_not_keep_who_is_held_back(broker_log):
+def test_a_broker_that_stops_closes_connections_that_are_held_back(broker_log):
     with ThreadBroker() as broker, RawClient(broker.address) as waiting:
         assert_serves(broker.address)
         memory = broker.broker.services.request_memory

@@ -136,7 +136,7 @@ def test_brokers_take_blocks_of_producer_ids(active, nodes):
     assert not any(own in block for block in blocks)
 
 
-def test_a_node_that_is_not_the_active_controller_says_so(active, nodes):
+def test_a_node_that_is_not_the_active_controller_answers_not_controller(active, nodes):
     active.broker.services.leadership.__class__ = Elsewhere
     refused = [
         nodes.call(registration(2, "x"), 4),
@@ -194,7 +194,7 @@ def test_producer_ids_and_topics_on_demand_come_from_the_active_controller(activ
         )
 
 
-def test_without_an_active_controller_clients_are_told_so_and_served_again_later(active, other):
+def test_without_an_active_controller_clients_get_an_error_and_are_served_again_later(active, other):
     leadership = other.broker.services.leadership
     leadership.active = None
     with RawClient(other.address) as client:

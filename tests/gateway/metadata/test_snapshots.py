@@ -203,7 +203,7 @@ def test_a_lost_log_is_recovered_with_what_its_snapshot_says(tmp_path):
     assert set(loaded.topics_by_name) >= set(TOPICS[1:4])
 
 
-def test_a_snapshot_that_cannot_be_written_is_told_of_and_the_broker_serves(caplog, monkeypatch):
+def test_a_snapshot_that_cannot_be_written_is_logged_and_the_broker_serves(caplog, monkeypatch):
     async def fails(*_):
         raise StoreFullError("no space is left")
 

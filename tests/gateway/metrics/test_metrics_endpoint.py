@@ -86,7 +86,7 @@ def test_what_clients_did_is_counted(broker: ProcessBroker, port: int):
     assert after("kafka_log_log_logendoffset", topic="t", partition="0") == 12
 
 
-def test_partitions_and_brokers_are_told_of(broker: ProcessBroker, port: int):
+def test_partitions_and_brokers_are_counted(broker: ProcessBroker, port: int):
     with RawClient(broker.address) as client:
         client.create_topic("t", partitions=3)
     now = scrape(port)
@@ -99,7 +99,7 @@ def test_partitions_and_brokers_are_told_of(broker: ProcessBroker, port: int):
     assert now("kafka_controller_kafkacontroller_offlinepartitionscount") == 0
 
 
-def test_the_lag_of_a_group_is_told(broker: ProcessBroker, port: int):
+def test_the_lag_of_a_group_is_reported(broker: ProcessBroker, port: int):
     with RawClient(broker.address) as client:
         client.create_topic("t")
         client.call(produce_request("t", batch_of(b"one", b"two", b"three")))
@@ -116,7 +116,7 @@ def test_the_lag_of_a_group_is_told(broker: ProcessBroker, port: int):
     assert now("odradek_groups", protocol="classic", state="Empty") == 1
 
 
-def test_health_is_told(broker: ProcessBroker, port: int):
+def test_health_is_reported(broker: ProcessBroker, port: int):
     assert get(port, "/health/live") == (200, "ok\n")
     assert get(port, "/health/ready") == (200, "ok\n")
     assert get(port, "/elsewhere")[0] == 404

@@ -108,7 +108,7 @@ class _Services:
         self.stopping = False
 
 
-def test_a_loop_that_does_not_turn_is_told():
+def test_a_loop_that_is_held_up_is_reported():
     services = _Services()
     health = Health(services)  # type: ignore[arg-type]
     assert health.live() is None

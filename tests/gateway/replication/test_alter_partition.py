@@ -119,7 +119,7 @@ async def test_a_later_epoch_takes_the_place_of_what_waits(
     assert await after.wait() == IsrDecision(4, (1, 2), 6), "the answer to the request before is not its"
 
 
-def test_many_proposals_at_once_are_told_in_few_lines(caplog):
+def test_many_proposals_at_once_are_logged_in_few_lines(caplog):
     caplog.set_level(logging.INFO)
     changes = IsrChanges()
     assert [changes.note("expand partition=%d", number) for number in range(MAX_LINES + 5)].count(True) == 1

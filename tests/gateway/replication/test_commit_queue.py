@@ -190,7 +190,7 @@ async def test_a_callback_that_raises_fails_the_log_after_the_others_were_called
     assert bench.backlog.size_bytes == 0
 
 
-async def test_a_failure_that_cannot_be_told_of_fails_what_waits(nursery: trio.Nursery) -> None:
+async def test_a_failure_whose_report_raises_fails_the_waiting_writes(nursery: trio.Nursery) -> None:
     bench = Bench(nursery)
     bench.env.permits = trio.Semaphore(9)
     bench.defective = bench.failures
@@ -272,7 +272,7 @@ async def test_a_commit_takes_no_more_than_its_bytes(nursery: trio.Nursery) -> N
 
 
 @pytest.mark.parametrize(("sync", "commits"), [(False, [3, 2]), (True, [5])])
-async def test_a_store_says_how_much_a_commit_without_sync_takes(
+async def test_a_store_limits_the_bytes_of_a_commit_without_sync(
     nursery: trio.Nursery, sync: bool, commits: list[int]
 ) -> None:
     bench = Bench(nursery, sync=sync)

@@ -69,7 +69,7 @@ def test_a_follower_reads_what_is_not_committed_and_its_next_fetch_commits_it(br
         assert other.values("t") == [b"before", b"second"]
 
 
-def test_a_follower_that_has_diverged_is_told_where_and_commits_nothing(broker, client):
+def test_a_diverged_follower_gets_the_diverging_epoch_and_commits_nothing(broker, client):
     replica = lead(broker)
     lead(broker, epoch=EPOCH + 2, partition_epoch=2)
     got = answer(client, replica.key.topic_id, 3, last=EPOCH + 1, epoch=EPOCH + 2)

@@ -152,7 +152,7 @@ def test_an_assignment_of_the_same_epoch_changes_nothing(broker, client):
     assert broker.in_trio(lambda: replica_of(broker, "t").role) is role
 
 
-def test_who_waits_for_a_commit_is_told_when_another_broker_leads(broker, client):
+def test_requests_that_wait_for_a_commit_get_an_error_when_another_broker_leads(broker, client):
     broker.env.hold()
     held = client.send(produce_request("t", batch_of(b"held")))
     broker.env.await_held()

@@ -44,7 +44,7 @@ def test_what_is_for_clients_is_not_served_to_controllers(combined, request_of_c
         assert client.is_closed_by_broker()
 
 
-def test_clients_are_not_told_of_them(combined):
+def test_clients_do_not_see_them(combined):
     broker, _ = combined
     with RawClient(broker.address) as client:
         [described] = client.call(DescribeClusterRequest()).brokers

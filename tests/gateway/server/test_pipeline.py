@@ -308,7 +308,7 @@ def test_a_reply_that_was_not_due_cannot_be_out(pipeline):
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(State, Event)))
-def test_an_event_leads_where_the_table_says_or_nowhere(state, event):
+def test_every_event_has_the_transition_of_the_table_or_none(state, event):
     """Every state can be drained or closed, a draining connection never receives, a closed one stays closed."""
     to = TRANSITIONS[state].get(event)
     if event is Event.CLOSE:

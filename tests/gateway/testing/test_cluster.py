@@ -118,7 +118,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_loses_nothing(cluster):
     assert values(cluster, "cut", 2) == {b"before", b"after"}
 
 
-def test_a_follower_that_is_not_heard_leaves_the_in_sync_replicas(cluster):
+def test_a_follower_whose_requests_are_lost_leaves_the_in_sync_replicas(cluster):
     """The link is cut in one direction: the follower's requests are lost, the leader's would arrive."""
     cluster.create_topic("one-way", replication_factor=3, configs={"min.insync.replicas": 2})
     produced(cluster, "one-way", b"before")

@@ -131,7 +131,7 @@ def test_create_topic():
         ("misconfigured", {"configs": {"retention.ms": "soon"}}, "Invalid value soon"),
     ],
 )
-def test_create_topic_says_why_not(name, options, reason):
+def test_create_topic_raises_the_cause(name, options, reason):
     with odradek.broker() as broker:
         broker.create_topic("taken")
         with pytest.raises(RuntimeError, match=f"cannot create topic {name}: .*{reason}"):

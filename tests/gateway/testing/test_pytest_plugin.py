@@ -129,13 +129,13 @@ def test_a_cluster(run, pytester):
 
 
 @pytest.mark.parametrize("fixture", ["kafka_broker", "kafka_cluster"])
-def test_a_malformed_setting_is_told(run, fixture):
+def test_a_malformed_setting_is_refused(run, fixture):
     result = run(tests=f"def test_it({fixture}): pass", ini="odradek_config =\n    num.partitions\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*odradek_config: 'num.partitions' is not of the form name=value*"])
 
 
-def test_no_broker_starts_unless_a_test_asks(run, pytester):
+def test_no_broker_starts_unless_a_test_uses_it(run, pytester):
     tests = """
         import sys
 

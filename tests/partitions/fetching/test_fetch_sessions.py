@@ -71,7 +71,7 @@ def test_without_an_epoch_there_is_no_session():
     assert (response.session_id, read, len(response.responses)) == (NO_SESSION, [("t", 0, 0)], 1)
 
 
-def test_an_incremental_fetch_adds_changes_and_forgets():
+def test_an_incremental_fetch_adds_changes_and_removes():
     sessions = cache()
     begun, _ = fetch(sessions, topic(0, 1, 2), session=(0, 0))
     changes = (topic(1, offset=7), topic(4))

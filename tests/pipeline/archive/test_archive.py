@@ -83,7 +83,7 @@ def test_the_target_size_is_that_of_files(spark, connection, tmp_path):
     assert len(counts_by_offset(read_table(spark, path))) == read_table(spark, path).count() == 300
 
 
-def test_it_begins_where_it_is_told(spark, connection, tmp_path):
+def test_it_begins_at_the_given_start(spark, connection, tmp_path):
     create(connection, "t", 2)
     produce(connection, "t", [b"x"] * 10, partition=0)
     produce(connection, "t", [b"x"] * 10, partition=1)
@@ -100,7 +100,7 @@ def test_it_begins_where_it_is_told(spark, connection, tmp_path):
     assert archive(spark, "t", str(tmp_path / "latest"), connection=connection).written == 1
 
 
-def test_what_retention_took_is_told(spark, connection, tmp_path):
+def test_records_deleted_by_retention_are_reported(spark, connection, tmp_path):
     create(connection, "t")
     produce(connection, "t", [b"x"] * 20)
     with WireClient(connection) as client:
@@ -120,7 +120,7 @@ def test_what_retention_took_is_told(spark, connection, tmp_path):
         assert (third.complete, third.written, skipped(third)) == (True, 0, {"lost to retention": 1})
 
 
-def test_retention_that_overtakes_a_batch_is_told(spark, connection, tmp_path, monkeypatch):
+def test_retention_that_overtakes_a_batch_is_reported(spark, connection, tmp_path, monkeypatch):
     """The records are deleted between the plan and the read, which fails and is planned again."""
     from odradek.pipeline.archiving import batch, job
 
@@ -293,7 +293,7 @@ def test_compacted_offsets_are_explained(spark, connection, tmp_path):
     assert sum(report.skipped.values()) == 7
 
 
-def test_no_space_is_told_and_the_next_run_goes_on(spark, connection, tmp_path, small_disk: Path):
+def test_a_full_disk_is_reported_and_the_next_run_continues(spark, connection, tmp_path, small_disk: Path):
     create(connection, "t", 2)
     produce(connection, "t", [b"%d" % number * 20 for number in range(2_000)])
     path = small_disk / "table"

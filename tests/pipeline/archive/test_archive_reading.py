@@ -72,7 +72,7 @@ def test_a_schema_grows(spark, old, new, both):
     ("a bigint", "a string"), ("a string", "a bigint"), ("a struct<b: bigint>", "a bigint"),
     ("a boolean", "a bigint"), ("a bigint", "A bigint"), ("a decimal(38,0)", "a decimal(38,30)"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_told_and_changes_nothing(spark, old, new):
+def test_a_schema_that_does_not_fit_is_reported_and_changes_nothing(spark, old, new):
     refused: list[str] = []
     assert merged(kind(old), kind(new), lambda path, *_: refused.append(path.lower())) == kind(old)
     assert refused == ["a"]

@@ -226,7 +226,7 @@ def damage(folder, value):
     assert changed == 1
 
 
-def test_a_damaged_batch_is_told_with_its_offsets_and_the_rest_is_read(connection, broker, second, tmp_path):
+def test_a_damaged_batch_is_reported_with_its_offsets_and_the_rest_is_read(connection, broker, second, tmp_path):
     with Cluster(connection) as cluster:
         cluster.create_topic("t", 1, {"retention.ms": "-1"})
     import_into(connection, "t", batch(0), batch(1, b"to be damaged"), batch(2), *map(batch, range(3, 40)))

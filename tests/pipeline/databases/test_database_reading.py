@@ -67,7 +67,7 @@ def test_equal_timestamps_are_never_parted(database):
     assert [sorted(each) for each in found if each] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-def test_equal_timestamps_are_told_apart_by_an_increasing_column(database):
+def test_equal_timestamps_are_distinguished_by_an_increasing_column(database):
     stamp = STAMP[database.split(":", maxsplit=1)[0]]
     rows = ", ".join(f"({number}, '2024-01-01 00:00:0{1 - number % 2}')" for number in range(6))
     run(database, f"CREATE TABLE t (id BIGINT PRIMARY KEY, at {stamp})", f"INSERT INTO t VALUES {rows}")

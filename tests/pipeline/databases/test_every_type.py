@@ -94,7 +94,7 @@ def test_each_type_comes_back_as_it_was(request, spark, connection, tmp_path, ki
     assert content(url, "target", types) == content(url, "source", types)
 
 
-def test_what_json_says_of_each_kind(spark, connection, broker, postgres):
+def test_the_json_of_each_kind(spark, connection, broker, postgres):
     make_table(postgres, "source", POSTGRES_TYPES, rows=True)
     load(spark, connection, Load(postgres, "source", "t", incrementing="id"))
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})

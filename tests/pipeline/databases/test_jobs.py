@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(spark, connecti
     assert run(sqlite, "SELECT count(*) FROM keyed") == [(0,)]
 
 
-def test_what_retention_took_before_it_was_exported_is_told(spark, connection, broker, sqlite):
+def test_records_deleted_before_they_were_exported_are_reported(spark, connection, broker, sqlite):
     records = [(b'{"id":%d}' % n, b'{"n":%d}' % n) for n in range(10)]
     produce(broker.bootstrap, "t", *records[:3])
     what = Export("t", sqlite, "t", key=("id",))

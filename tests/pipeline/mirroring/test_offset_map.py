@@ -36,7 +36,7 @@ def test_an_offset_leads_to_the_first_record_that_is_not_below_it(transactions) 
     assert translated > max(copied.values())
 
 
-def test_offsets_that_the_map_has_forgotten_are_not_guessed() -> None:
+def test_offsets_that_the_map_has_dropped_are_not_guessed() -> None:
     forgotten = PartitionMap([Entry(100, 110, [Run(100, 90, 10)])])
     assert forgotten.translate(99) is None
     assert forgotten.translate(100) == 90

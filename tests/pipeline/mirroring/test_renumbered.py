@@ -65,7 +65,7 @@ def test_what_the_source_deletes_before_it_is_copied_is_told(pair: Pair) -> None
     ]
 
 
-def test_old_entries_of_the_map_are_forgotten_and_not_guessed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_entries_of_the_map_are_dropped_and_not_guessed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renumbered, "MAX_ENTRIES", 2)
     for run in range(4):
         fill(pair.origin, "t", 10, first=10 * run)
@@ -113,7 +113,7 @@ def test_a_second_mirror_ends_the_first(pair: Pair) -> None:
     assert_same(pair)
 
 
-def test_a_topic_that_is_gone_is_told(pair: Pair) -> None:
+def test_a_deleted_topic_is_reported(pair: Pair) -> None:
     fill(pair.origin, "t", 10)
     admin = AdminClient(pair.origin.for_librdkafka())
     admin.delete_topics(["t"])["t"].result()

@@ -152,7 +152,7 @@ def test_settings_of_topics_that_exist_are_kept_in_step(pair: Pair, capsys: pyte
     assert config(pair.copy) == {"max.message.bytes": "6000000", "min.insync.replicas": "1"}
 
 
-def test_settings_that_the_target_refuses_are_told(pair: Pair) -> None:
+def test_settings_that_the_target_refuses_are_reported(pair: Pair) -> None:
     class Refusing(Cluster):
         def alter_topic_config(self, topic: str, settings: Mapping[str, str | None]) -> None:
             raise PipelineError(f"{topic} has a policy")
@@ -175,7 +175,7 @@ def test_metadata_of_committed_offsets_are_copied(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("option", ["topics", "groups"])
-def test_what_is_no_regular_expression_is_said(pair: Pair, option: str) -> None:
+def test_an_invalid_regular_expression_is_reported(pair: Pair, option: str) -> None:
     with pytest.raises(PipelineError, match=f"--{option} '\\[' is no regular expression"):
         copy(pair, **{option: "["})
 
@@ -206,7 +206,7 @@ def test_a_log_that_others_write_to_after_the_first_run_is_copied_to_no_longer(p
         copy(pair)
 
 
-def test_a_copy_that_was_killed_before_it_said_so_is_known_by_its_last_batch(pair: Pair) -> None:
+def test_a_copy_that_was_killed_before_its_report_is_recognised_by_its_last_batch(pair: Pair) -> None:
     pair.source.create_topic("t")
     fill(pair.origin, "t", 10, batch_num_messages=1)
     copy(pair)
@@ -291,7 +291,7 @@ def copy_to_full(pair: Pair, refusals: int, retry_limit_s: float) -> list[str]:
     return notes
 
 
-def test_a_full_target_is_tried_again_and_said_once(pair: Pair) -> None:
+def test_a_full_target_is_retried_and_reported_once(pair: Pair) -> None:
     expected = "the target takes nothing at the moment, trying again: t-0: KAFKA_STORAGE_ERROR"
     assert copy_to_full(pair, refusals=3, retry_limit_s=60) == [expected]
     assert_same(pair)
@@ -377,7 +377,7 @@ def test_a_continuous_mirror_follows_new_records_and_topics_through_restarts(pai
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_topic_that_is_deleted_meanwhile_is_told(pair: Pair, again: bool) -> None:
+def test_a_topic_that_is_deleted_meanwhile_is_reported(pair: Pair, again: bool) -> None:
     for name in ("t", "kept"):
         pair.source.create_topic(name)
         fill(pair.origin, name, 50)

@@ -110,7 +110,7 @@ def test_a_batch_that_fails_leaves_nothing(run, produce, connection: Connection)
     assert values(committed(connection)) == list(range(50))
 
 
-def test_what_retention_took_before_it_was_read_is_told(run, produce, connection: Connection):
+def test_records_deleted_before_they_were_read_are_reported(run, produce, connection: Connection):
     produce(range(30))
     run(SAME)
     produce(range(30, 60))

@@ -166,7 +166,7 @@ def test_a_bomb_of_a_gigabyte_is_refused_within_the_bound(codec: Codec) -> None:
     assert int(done.stdout) < 32 * 1024, "KiB more than before"
 
 
-def test_the_library_says_when_its_output_is_full() -> None:
+def test_the_library_reports_full_output() -> None:
     for module in (cramjam.gzip, cramjam.lz4, cramjam.zstd):
         full, damaged = (error_text(module, data) for data in (bytes(module.compress(b"two")), b"\x00" * 30))
         assert full != damaged
