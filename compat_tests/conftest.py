@@ -1,4 +1,4 @@
-"""Starts both brokers once for the session; at its end prints, and on request writes, the matrix."""
+"""Starts both brokers once per session; at its end prints the matrix, and writes it if requested."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from compat_tests import api_table
 from compat_tests.brokers import Broker, Odradek
 from compat_tests.clusters import KafkaNodes, Nodes, OdradekNodes
 from compat_tests.comparison import Comparison, Resources, is_missing
+from compat_tests.history.report import write_served
 from compat_tests.order import long_files_first
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import JvmKafka, UnavailableError, start_real_kafka
@@ -36,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What clients log while a broker is down would bury the failure that one looks for."""
+    """Silences client logs: while a broker is down they would hide the failure that matters."""
     config.stash[_KEY] = SessionResult()
     for library in ("kafka", "aiokafka"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
@@ -44,9 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Client libraries leave sockets to the garbage collector; that is theirs to mend, not ours to fail on.
+    """Ignores sockets that client libraries leave to the garbage collector.
 
-    Files with long tests come first, after chance has shuffled all.
+    Files with long tests come first, after the random order.
     """
     long_files_first(items)
     for item in items:
@@ -56,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _collect_client_garbage() -> Iterator[None]:
-    """Let what a client library left behind go now, and not in the middle of a test about something else."""
+    """Collects what a client library left behind here, and not within another test."""
     yield
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
@@ -104,7 +105,7 @@ def comparison(request: pytest.FixtureRequest) -> Iterator[Comparison]:
 
 @pytest.fixture(scope="session")
 def real_kafka(comparison: Comparison) -> Broker:
-    """The real Kafka alone. Fails where there is none."""
+    """The real Kafka alone. Fails if there is none."""
     assert comparison.kafka is not None, "no real Kafka here (ODRADEK_NO_JAVA=1)"
     return comparison.kafka
 
@@ -129,14 +130,14 @@ def odradek_nodes() -> Iterator[Nodes]:
 
 @pytest.fixture(scope="session")
 def three_nodes(kafka_nodes: Nodes, odradek_nodes: Nodes) -> Iterator[Comparison]:
-    """The same as `comparison`, of clusters. Its cases are no rows of the matrix."""
+    """The same as `comparison`, for clusters. Its cases have no rows in the matrix."""
     both = Comparison(kafka_nodes, odradek_nodes, Resources(start_spark), prefix="three-nodes-")
     yield both
     both.resources.close()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A process that runs a part of the session gives its result to the one that reports."""
+    """A process that runs a part of the session passes its result to the one that reports."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[_RESULT] = session.config.stash[_KEY].as_text()
@@ -144,13 +145,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the result of a process that ran a part of the session; one that died has none."""
+    """Adds the result of a process that ran a part of the session; one that crashed has none."""
     text = getattr(node, "workeroutput", {}).get(_RESULT)
     if text is not None:
         node.config.stash[_KEY].take_text(text)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    write_served(terminalreporter)
     result = config.stash[_KEY]
     if not result.served:
         return

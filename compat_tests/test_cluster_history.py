@@ -1,82 +1,67 @@
-"""Java's clients and librdkafka's at once on three brokers, of which one after the other fails in another way.
+"""Java's clients and librdkafka's at once on several brokers, which fail in one way after the other.
 
-What they did and saw is a history without anomalies, and every one of them is served again after each fault.
-`tests/gateway/testing/test_cluster_faults.py` has more faults, and librdkafka alone.
+What they did and saw is a history without anomalies, and every one of them is served again during and after each fault,
+within what `compat_tests/history/bounds.py` says. What they waited is reported at the end of the run. With
+ODRADEK_COMPAT_SUBJECT=jvm the brokers are those of a real Kafka.
+`tests/gateway/testing/test_cluster_faults.py` has the same faults and more for librdkafka alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-import odradek
 from compat_tests.comparison import is_missing
+from compat_tests.history import faults
+from compat_tests.history.kafka_cluster import KafkaCluster, is_kafka
 from compat_tests.history.load import Load
+from compat_tests.history.served import ServedTimes
 from compat_tests.java_clients import JavaVm
 from odradek.gateway.testing.cluster import TestCluster
+from tests.long_form import LONG
 
 TOPIC = "faults"
-PARTITIONS = 3
-SETTINGS = {
-    "broker.session.timeout.ms": 4000,
-    "broker.heartbeat.interval.ms": 500,
-    "replica.lag.time.max.ms": 5000,
-    "offsets.topic.num.partitions": 5,
-    "transaction.state.log.num.partitions": 5,
-}
+BY_THREE = [
+    "kill-leader", "kill-controller", "kill-follower", "kill-all-at-once", "hang", "cut-both-ways", "cut-one-way",
+    "wiped-disk", "full-disk", "rolling-restart",
+]  # fmt: skip
+"""All that three brokers bear, save the cut between two: there, the two transactional ids may leave no such pair."""
+
+Measuring = Callable[[str, object], None]
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[TestCluster]:
-    with odradek.cluster(brokers=3, config=SETTINGS, directory=tmp_path) as running:
-        running.create_topic(TOPIC, PARTITIONS, 3, {"min.insync.replicas": 2})
-        yield running
-
-
-def begin(fault: str, victim: int, cluster: TestCluster) -> None:
-    match fault:
-        case "kill":
-            cluster.kill(victim)
-        case "wipe":
-            cluster.kill(victim)
-            cluster.wipe(victim)
-        case "pause":
-            cluster.pause(victim)
-        case _:
-            cluster.isolate(victim)
-
-
-def end(fault: str, victim: int, cluster: TestCluster) -> None:
-    match fault:
-        case "kill" | "wipe":
-            cluster.restart(victim)
-        case "pause":
-            cluster.resume(victim)
-        case _:
-            cluster.heal()
-    cluster.await_in_sync()
+@contextmanager
+def loaded(brokers: int, directory: Path, tell: Measuring, replicas: int = 3) -> Iterator[tuple[TestCluster, Load]]:
+    """Brokers, all of them controllers, and clients on as many partitions; what they did is judged at the end."""
+    program, name = (KafkaCluster, "Kafka") if is_kafka() else (TestCluster, "Odradek")
+    java = None if is_missing("Java") else JavaVm()
+    try:
+        with program(brokers, faults.settings(replicas), directory, controllers=brokers) as cluster:
+            cluster.create_topic(TOPIC, brokers, replicas, {"min.insync.replicas": 2})
+            times = ServedTimes(f"{name}, {brokers} nodes", tell)
+            with Load(cluster.bootstrap, TOPIC, brokers, java, times) as load:
+                yield cluster, load
+                assert load.judged() == []
+    finally:
+        if java is not None:
+            java.close()
 
 
 @pytest.mark.timeout(900)
-def test_no_anomalies_while_brokers_fail(cluster: TestCluster) -> None:
-    with ExitStack() as closing:
-        java = None
-        if not is_missing("Java"):
-            java = JavaVm()
-            closing.callback(java.close)
-        load = closing.enter_context(Load(cluster.bootstrap, TOPIC, PARTITIONS, java))
-        for fault in ("kill", "pause", "isolate", "wipe"):
-            leader = cluster.leader(TOPIC, 0)
-            begin(fault, leader, cluster)
-            with load.away_from(leader, cluster) if fault == "isolate" else nullcontext():
-                load.served_again()
-            end(fault, leader, cluster)
-            load.served_again()
-        controller = cluster.controller()
-        cluster.kill(controller)
-        load.served_again()
-        cluster.restart(controller)
-        assert load.judged() == []
+def test_no_anomalies_while_brokers_fail(tmp_path: Path, record_property: Measuring) -> None:
+    with loaded(3, tmp_path, record_property) as (cluster, load):
+        for name in BY_THREE:
+            faults.FAULTS[name](cluster, load)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not LONG, reason="make torture; the short form has three brokers")
+@pytest.mark.parametrize("name", list(faults.OF_FIVE))
+def test_no_anomalies_while_some_of_five_brokers_fail(name: str, tmp_path: Path, record_property: Measuring) -> None:
+    replicas = 5 if name in faults.OF_FIVE_REPLICAS else 3
+    with loaded(5, tmp_path, record_property, replicas) as (cluster, load):
+        faults.OF_FIVE[name](cluster, load)

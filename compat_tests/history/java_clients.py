@@ -10,8 +10,9 @@ from compat_tests.java_clients import JavaConsumer, JavaError, JavaProducer, Jav
 PASSING = frozenset({"CommitFailedException", "RebalanceInProgressException", "TimeoutException"})
 """A commit that ended so is none; what it would have committed comes again with the next assignment."""
 
-SOON = {"request_timeout_ms": "5000", "reconnect_backoff_max_ms": "200"}
-"""A client turns to another broker sooner than by default (30 s) when one does not answer."""
+SOON = {"request_timeout_ms": "5000", "metadata_max_age_ms": "5000", "reconnect_backoff_max_ms": "200"}
+"""A client turns to another broker sooner than by default: after 5 s, not 30, when one does not answer, and 5 s, not 5
+minutes, when one that is cut off from the others answers that there is nothing new."""
 PRODUCER = {**SOON, "delivery_timeout_ms": "20000"}
 CONSUMER = {**SOON, "isolation_level": "read_committed", "max_poll_records": "200"}
 
@@ -21,7 +22,7 @@ class Transactional:
 
     def __init__(self, java: JavaVm, target: Target, transactional_id: str) -> None:
         self._topic = target.topic
-        settings = {"transaction_timeout_ms": "8000", "max_block_ms": "30000"}
+        settings = {"transaction_timeout_ms": "8000", "max_block_ms": "20000"}
         self._producer = JavaProducer(java, target.bootstrap, transactional_id, **PRODUCER, **settings)
         self._sent: list[Any] = []
         try:

@@ -1,8 +1,9 @@
 """Clients of all kinds at work on one topic of a cluster, and the judgement of what they did and saw.
 
 An idempotent producer, a transactional one, a consumer that is told its partitions, and a group of either protocol;
-with a JVM the same of Java. `served_again` waits until every one of them gets on, and is the check that a fault does
-not stop any; `judged` ends them, reads everything once more, and gives what breaks the contract.
+with a JVM the same of Java. `served_again` waits until every one of them is served, within what `bounds` says, and is
+the check that a fault does not stop any; `judged` ends them, reads everything once more, and gives what breaks the
+contract.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from types import TracebackType
 from typing import Self
 
 from compat_tests.history import java_clients, librdkafka_clients
+from compat_tests.history.bounds import bound_s
 from compat_tests.history.final import end_open_transactions, read_everything
 from compat_tests.history.recorder import Recorder
+from compat_tests.history.served import ServedTimes, Watch
 from compat_tests.history.victims import Victim
 from compat_tests.history.workers import MemberWorker, PlainWorker, ReadWorker, Target, TransactionWorker, Worker
 from compat_tests.java_clients import JavaVm
@@ -24,16 +27,17 @@ from odradek.gateway.testing.cluster import TestCluster
 from odradek.gateway.testing.history.checker import Contract, judge
 from odradek.gateway.testing.history.operations import Operation
 
-SERVED_S = 120.0
-"""Within this every client is served again after a fault: that it is alive, not how quick it is."""
 CAUGHT_UP_S = 120.0
 PROTOCOLS = ("classic", "consumer")
 
 
 class Load:
-    """Runs inside `with`. `topic` exists, with `partitions` partitions."""
+    """Runs inside `with`. `topic` exists, with `partitions` partitions. `times` takes what is measured."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, java: JavaVm | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, java: JavaVm | None = None, times: ServedTimes | None = None
+    ) -> None:
+        self.times = times
         self.target = Target(bootstrap, topic, partitions)
         self.recorder = Recorder()
         self.producers: list[Worker] = []
@@ -102,12 +106,31 @@ class Load:
         finally:
             self.target.bootstrap = cluster.bootstrap
 
-    def served_again(self, operations: int = 4) -> None:
-        """Return when every client has succeeded so often from now on. Raises TimeoutError."""
-        wanted = {worker.process: self.recorder.count(worker.process) + operations for worker in self.workers}
-        deadline = time.monotonic() + SERVED_S
-        for process, count in wanted.items():
-            self.recorder.wait_for(process, count, max(deadline - time.monotonic(), 0.1))
+    @contextmanager
+    def served_since(self, fault: str, since: str) -> Iterator[None]:
+        """Measure from the entry on; at the exit wait until every client has been served. Raises TimeoutError."""
+        watch = Watch([worker.process for worker in self.workers], self.target.keys)
+        self.recorder.watch(watch)
+        try:
+            yield
+            waited = {worker.process: self._await_served(watch, worker, fault, since) for worker in self.workers}
+        finally:
+            self.recorder.unwatch(watch)
+        late = [f"{process} waits for {watch.missing(process)}" for process, served in waited.items() if not served]
+        if late:
+            raise TimeoutError(f"not served since {since} of {fault}: {'; '.join(late)}")
+
+    def _await_served(self, watch: Watch, worker: Worker, fault: str, since: str) -> bool:
+        client = worker.process.removeprefix(f"{self.target.topic}-")
+        seconds = watch.wait(worker.process, bound_s(fault))
+        if self.times is not None:
+            self.times.add(fault, since, client, seconds, watch.pause_s(worker.process))
+        return seconds is not None
+
+    def served_again(self, fault: str, since: str) -> None:
+        """Return when every client has been served from now on. Raises TimeoutError."""
+        with self.served_since(fault, since):
+            pass
 
     def judged(self) -> list[str]:
         """End everything; what is wrong, in words."""
@@ -152,7 +175,7 @@ class Load:
     def __enter__(self) -> Self:
         for worker in self.workers:
             worker.start()
-        self.served_again()
+        self.served_again("none", "start")
         return self
 
     def __exit__(

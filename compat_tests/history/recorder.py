@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 
-from odradek.gateway.testing.history.operations import Key, Operation, Outcome, Read, Sent
+from compat_tests.history.served import Watch
+from odradek.gateway.testing.history.operations import Key, Operation, Outcome, Read, Sent, Value
 
 
 class Recorder:
@@ -17,6 +18,8 @@ class Recorder:
         self._operations: list[Operation] = []
         self._grown = threading.Condition()
         self._counts: Counter[tuple[str, Outcome]] = Counter()
+        self._sent_at: dict[Value, int] = {}
+        self._watches: tuple[Watch, ...] = ()
 
     @staticmethod
     def now() -> int:
@@ -24,7 +27,19 @@ class Recorder:
         return time.monotonic_ns()
 
     def intends(self, process: str, began: int, sends: Iterable[Sent]) -> None:
-        """A process is about to send: told by one that may not live to tell the end."""
+        """A process is about to send; `began` is when its operation began."""
+        with self._grown:
+            self._sent_at |= {each.value: began for each in sends}
+
+    def watch(self, watch: Watch) -> None:
+        """Show every operation that ends from now on to `watch`, until `unwatch`."""
+        with self._grown:
+            self._watches += (watch,)
+
+    def unwatch(self, watch: Watch) -> None:
+        """Show it no more operations."""
+        with self._grown:
+            self._watches = tuple(each for each in self._watches if each is not watch)
 
     def add(self, operations: Iterable[Operation]) -> None:
         """Operations that were told by another process."""
@@ -46,6 +61,8 @@ class Recorder:
         with self._grown:
             self._operations.append(operation)
             self._counts[process, outcome] += 1
+            for watch in self._watches:
+                watch.see(operation, self._sent_at)
             self._grown.notify_all()
 
     def count(self, process: str, outcome: Outcome = Outcome.OK) -> int:

@@ -151,7 +151,8 @@ class TestCluster:
     """Brokers with the ids 1, 2, …, that run while the `with` block does.
 
     `config` contains further settings of all brokers under Kafka's names. Data are in `directory`, by default a
-    temporary one. Without `links`, nodes connect to each other directly, and `partition` cannot be used.
+    temporary one. The first `controllers` brokers are controllers, too, by default at most three. Without `links`,
+    nodes connect to each other directly, and `partition` cannot be used.
     """
 
     __test__ = False
@@ -162,11 +163,13 @@ class TestCluster:
         config: "Mapping[str, SettingValue] | None" = None,
         directory: str | Path | None = None,
         *,
+        controllers: int | None = None,
         links: bool = True,
     ) -> None:
         self.host = "127.0.0.1"
         self._brokers = brokers
         self._config = dict(config or {})
+        self._controllers = voters_of(brokers) if controllers is None else controllers
         self._directory = directory
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._nodes: dict[int, TestNode] = {}
@@ -200,7 +203,7 @@ class TestCluster:
             self._temporary = tempfile.TemporaryDirectory(prefix="odradek-cluster-")
         directory = Path(self._directory or (self._temporary.name if self._temporary else "."))
         directory.mkdir(parents=True, exist_ok=True)
-        ports = free_ports(self._brokers + voters_of(self._brokers))
+        ports = free_ports(self._brokers + self._controllers)
         settings = {"group.initial.rebalance.delay.ms": "0", **setting_texts(self._config)}
         planned = plan(directory, self.host, ports[: self._brokers], ports[self._brokers :], settings)
         if self._links is not None:
@@ -434,10 +437,11 @@ def cluster(
     config: "Mapping[str, SettingValue] | None" = None,
     directory: str | Path | None = None,
     *,
+    controllers: int | None = None,
     links: bool = True,
 ) -> TestCluster:
     """A cluster for a `with` block; see `TestCluster`."""
-    return TestCluster(brokers, config, directory, links=links)
+    return TestCluster(brokers, config, directory, controllers=controllers, links=links)
 
 
 def _linked(nodes: list[NodePlan], links: Links, host: str) -> list[NodePlan]:

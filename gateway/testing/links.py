@@ -8,6 +8,7 @@ Nodes advertise the relay's ports to each other, so that every connection betwee
 clients connect directly. The relay needs no privileges and no network namespaces, so it works for root, for other users
 and in a container. The client id of a connection's first request contains the id of the node that has opened it
 (`broker-2-fetcher-0`, `raft-client-2`, …; `2` alone where a broker of a real Kafka turns to a controller).
+A real Kafka's `AddPartitionsManager` has none; such a connection is never cut.
 
 A cut link loses no bytes of an open connection: they are delivered when the link is healed, and so is the connection's
 end, as with TCP over a network that drops packets. A new connection is accepted, but nothing is relayed until then.
@@ -20,7 +21,7 @@ from typing import Final
 
 import trio
 
-HEADER: Final = re.compile(rb"^.{4}.{8}..(?:(?:broker|node|raft-client)-)?([0-9]+)", re.DOTALL)
+HEADER: Final = re.compile(rb"^.{4}.{8}..(?:(?:(?:broker|node|raft-client)-)?([0-9]+)|AddPartitionsManager)", re.DOTALL)
 """The start of a request: length, API key, version, correlation id, and the client id with the node's id."""
 HEADER_BYTES: Final = 64
 CHUNK_BYTES: Final = 1 << 18
@@ -71,7 +72,7 @@ class Relay:
             found = HEADER.match(head)
             if found is None:
                 return
-            source = int(found[1])
+            source = int(found[1] or 0)
             await self._gates.passed(source, self._target)
             await self._gates.passed(self._target, source)
             if await _has_ended(client):
