@@ -184,7 +184,7 @@ def test_trap_20_groups_of_kip_848_are_offered_whole(client, key):
     assert offered[key] == (0, 1)
 
 
-def test_a_client_that_misnames_itself_is_told(client):
+def test_an_invalid_client_software_name_is_refused(client):
     response = client.call(ApiVersionsRequest(client_software_name="new\nline", client_software_version="1"), 3)
     assert response.error_code == ErrorCode.INVALID_REQUEST
 
@@ -252,7 +252,7 @@ def test_a_cursor_below_zero_is_refused(client, topic):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 250, "a\nb", "a\x00b"])
-def test_impossible_topic_names_are_told_so(client, name):
+def test_invalid_topic_names_are_refused(client, name):
     [described] = client.call(MetadataRequest(topics=(MetadataRequestTopic(name=name),))).topics
     assert described.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert client.produce(name, batch_of(b"x")).error_code in (
@@ -334,7 +334,7 @@ def test_trap_11_a_bad_batch_does_not_hurt_the_other_partitions_of_its_request(c
     assert [one.partition_responses[0].error_code for one in response.responses] == [0, ErrorCode.INVALID_RECORD, 0]
 
 
-def test_what_does_not_decompress_hurts_nobody_but_who_looks_inside(client, topic):
+def test_a_batch_that_does_not_decompress_fails_only_requests_that_read_it(client, topic):
     """Batches are stored unread, so a compressed one may be corrupt; ListOffsets by timestamp has to decompress it."""
     garbage = damaged(batch_of(b"x" * 100, codec=1, timestamp_ms=1000), 70, b"\xff" * 10, crc_again=True)
     assert client.produce(topic, garbage).error_code == 0

@@ -438,7 +438,7 @@ async def received_by_news(poller: Poller[str], transport: Transport, size: int)
     return seen
 
 
-async def test_a_poller_reports_who_has_received_something(network):
+async def test_a_poller_reports_connections_with_input(network):
     async with polled(network, 3) as (poller, here, there):
         await here[2].send_parts([b"two"])
         assert await news(poller) == ["2"]
@@ -501,7 +501,7 @@ async def test_a_reset_is_news_and_raises(network):
             there.receive_now(memoryview(bytearray(1)))
 
 
-async def test_who_is_unregistered_is_reported_no_more(network):
+async def test_an_unregistered_connection_is_not_reported(network):
     async with polled(network, 2) as (poller, here, there):
         poller.unregister(there[0])
         there[1].close()

@@ -279,7 +279,7 @@ def test_the_log_of_a_topic_deleted_just_before_a_crash_is_removed(data):
     assert not list(data.glob("*-stray"))
 
 
-def test_the_number_of_partitions_can_be_told(data):
+def test_the_number_of_partitions_can_be_given(data):
     remove_directory(data)
     shown = odradek("recover", "--data", str(data), "--partitions", "hello=5")
     assert re.search(r"hello +5 +3 +retention.bytes=-1,retention.ms=-1", shown)
