@@ -4,7 +4,7 @@ The topic `odradek-mirror-offsets` is compacted and has one partition. Each tran
 each partition that it touches, one record into it, so that records and progress are committed together:
 
     key    {"source": cluster id, "topic": …, "partition": …, "from": first offset of the source}
-    value {"next": offset to continue from, "begins": whether it is the first, "runs": [[source, target, count], …]}
+    value  {"next": offset to continue from, "begins": whether it is the first, "runs": [[source, target, count], …]}
 
 In a run offsets are consecutive on both sides. Between runs the source has gaps (markers, aborted records, compaction).
 Only the newest entries of a partition are kept; older ones get tombstones.

@@ -2,10 +2,10 @@
 after a crash, rely on.
 
     <store>/format                        "odradek-lmdb 1"
-    <store>/lock                          flock()ed by the process that has the store open; holds its process id
+    <store>/lock                          flock()ed by the process that has the store open; contains its process id
     <store>/properties.json               the named values
-    <store>/<topic>-<index>.<topic id>/   one directory a partition; the id in base64url, as Kafka prints it
-        00000000000000000000.lmdb         one LMDB environment (a plain file) a segment, named by its base offset
+    <store>/<topic>-<index>.<topic id>/   one directory per partition; the id in base64url, as Kafka prints it
+        00000000000000000000.lmdb         one LMDB environment (a plain file) per segment, named by its base offset
         00000000000000000000.unsynced     beside a segment that is written without syncs: the boot it belongs to
 
 Names that end in `.new` (unfinished), `.truncated` and `.cleaned` (a truncation, or a replacement of segments by a
@@ -23,7 +23,7 @@ Inside a segment, integers are big-endian so that keys sort by value:
 
     database "log"    last offset (u64) of the value's batches → one or more whole record batches, one after the other
     main database "m" → the segment's meta; and rows whose first byte is their kind:
-        "c" → clean offset u64: compaction has been everywhere below it
+        "c" → clean offset u64: the log below it has been compacted
         "a" last offset u64, producer id u64 → first offset, last stable offset: an aborted transaction
         "e" leader epoch u32 → start offset
         "p" producer id u64 → log end offset after the write that set it, then the state, opaque
