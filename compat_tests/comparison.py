@@ -191,7 +191,7 @@ def _explained(known: Iterable[Difference], case: Case, path: str) -> bool:
 
 
 def _report(case: Case, unexplained: dict[str, tuple[Any, Any]]) -> str:
-    lines = [f"{case.client}/{case.name}: {len(unexplained)} place(s) differ (Apache Kafka | Odradek)"]
+    lines = [f"{case.client}/{case.name}: {len(unexplained)} path(s) differ (Apache Kafka | Odradek)"]
     for path, (expected, seen) in list(unexplained.items())[:25]:
         lines.append(f"  {path}: {_short(expected)} | {_short(seen)}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""When a client counts as served again after a fault, and the table of what clients waited."""
+"""When a client counts as served again after a fault, and the table of the clients' waiting times."""
 
 import pytest
 

@@ -82,7 +82,7 @@ def values(broker, topic, partitions):
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """A data directory with all of that, its broker killed."""
+    """A data directory with all of that, after its broker was killed."""
     path = tmp_path_factory.mktemp("recover") / "filled"
     with ProcessBroker(path) as broker:
         fill(broker)
@@ -103,7 +103,7 @@ def odradek(*arguments, code=0):
 
 
 def refusal(data):
-    """What a start says that is refused; it must not change the directory."""
+    """The error message of a start that is refused, which must not change the directory."""
     before = directories(data)
     ended = subprocess.run(
         ProcessBroker(data).command(), capture_output=True, text=True, timeout=60, env=environment(), check=False
@@ -143,7 +143,7 @@ def zero_first_pages(data):
 
 
 def change_a_batch(data):
-    """The file stays one of LMDB's, but what it holds is not what was written."""
+    """The file stays a valid LMDB file, with other content than was written."""
     path = metadata_segment(data)
     content = path.read_bytes()
     path.write_bytes(content.replace(b"hello", b"hullo"))
@@ -210,7 +210,7 @@ def test_a_whole_directory_needs_nothing_and_a_running_broker_is_left_alone(data
 
 
 def test_logs_of_an_unknown_topic_are_set_aside_adopted_and_deleted(data, tmp_path):
-    """As when an older metadata log is restored, which does not know the newest topics."""
+    """The state after an older metadata log was restored, which lacks the newest topics."""
     older = tmp_path / "older"
     shutil.copytree(metadata_segment(data).parent, older)
     with ProcessBroker(data) as broker:
@@ -240,7 +240,7 @@ def test_logs_of_an_unknown_topic_are_set_aside_adopted_and_deleted(data, tmp_pa
         assert values(broker, "hello", 3) == sorted([*VALUES, b"in a transaction"])
         assert "newer" not in AdminClient(connection(broker)).list_topics(timeout=60).topics
         broker.terminate()
-        # restoring the right log after all brings the other back by itself
+        # when the right log is restored, the other topic is back without a command
         shutil.rmtree(data / metadata_name())
         shutil.copytree(newer, data / metadata_name())
         broker.start()
@@ -261,7 +261,7 @@ def metadata_name():
 
 
 def test_the_log_of_a_topic_deleted_just_before_a_crash_is_removed(data):
-    """What is recorded as deleted leaks no space."""
+    """A deletion that is recorded leaks no space."""
     [directory] = data.glob("hello-1.*")
     with ProcessBroker(data) as broker:
         saved = data.parent / "saved"

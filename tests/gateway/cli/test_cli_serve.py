@@ -19,7 +19,7 @@ from odradek.gateway.cli.serve import load
 from odradek.gateway.config import Endpoint
 
 READY = re.compile(
-    r"odradek (?P<version>\S+) ready in (?P<ms>\d+) ms at (?P<address>127\.0\.0\.1:\d+), storing in (?P<place>.+); "
+    r"odradek (?P<version>\S+) ready in (?P<ms>\d+) ms at (?P<address>127\.0\.0\.1:\d+), storing in (?P<location>.+); "
     r"try: echo hello \| odradek produce greetings --bootstrap (?P=address)\n"
 )
 
@@ -81,7 +81,7 @@ def odradek(*arguments: str, stdin: str | None = None) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_one_ready_line_then_a_drain_at_the_signal(tmp_path, number):
     with serving("--listen", "127.0.0.1:0", "--data", "data #1 100%", folder=tmp_path) as (process, ready):
-        assert ready["place"] == str(tmp_path / "data #1 100%")
+        assert ready["location"] == str(tmp_path / "data #1 100%")
         odradek("produce", "greetings", "-b", ready["address"], stdin="hello\n")
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=30)
@@ -168,7 +168,7 @@ def test_the_command_line_beats_environment_beats_file(tmp_path):
     options = ("--config", "server.properties", "--set", "num.partitions=4", "--listen", "127.0.0.1:0")
     variables = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_RETENTION_MS": "33", "ODRADEK_STORAGE": "memory://"}
     with serving(*options, folder=tmp_path, **variables) as (_, ready):
-        assert ready["place"] == "memory (gone when it stops)"
+        assert ready["location"] == "memory (gone when it stops)"
         odradek("topics", "create", "defaulted", "-b", ready["address"])
         described = odradek("topics", "describe", "defaulted", "--all-configs", "-b", ready["address"])
     assert "defaulted: 4 partitions" in described
@@ -180,17 +180,17 @@ def test_the_command_line_beats_environment_beats_file(tmp_path):
 def test_listen_and_data_are_taken_from_the_environment(tmp_path):
     variables = {"ODRADEK_LISTEN": "127.0.0.1:0", "ODRADEK_DATA": "d", "ODRADEK_DATTA": "x"}
     with serving(folder=tmp_path, **variables) as (process, ready):
-        assert ready["place"] == str(tmp_path / "d")
+        assert ready["location"] == str(tmp_path / "d")
         process.terminate()
         _, stderr = process.communicate(timeout=30)
     assert stderr.count("unknown variable ignored name=ODRADEK_DATTA did_you_mean=ODRADEK_DATA\n") == 1
     with serving("--data", "e", folder=tmp_path, **variables) as (_, ready):
-        assert ready["place"] == str(tmp_path / "e")
+        assert ready["location"] == str(tmp_path / "e")
 
 
 def test_without_options_data_goes_to_a_directory_here_and_only_this_machine_is_listened_to(tmp_path):
     with serving("--set", "listeners=PLAINTEXT://127.0.0.1:0", folder=tmp_path) as (_, ready):
-        assert ready["place"] == str(tmp_path / "odradek-data")
+        assert ready["location"] == str(tmp_path / "odradek-data")
 
 
 def test_clients_get_the_advertised_address(tmp_path):

@@ -1,4 +1,4 @@
-"""When a failed log is tried again, and what is said of it."""
+"""When a failed log is tried again, and what is logged about it."""
 
 import logging
 
@@ -23,7 +23,7 @@ def clock():
 
 
 def failures_of(clock, recovery, for_ms):
-    """Ask for a write every millisecond, and let each fail; return when they were."""
+    """Attempts a write every millisecond, each of which fails; returns the times of the attempts."""
     tried, start = [], clock.now_ms
     while clock.now_ms < start + for_ms:
         if recovery.may_try(recovery.writing):
@@ -42,7 +42,7 @@ def test_one_line_when_it_begins_and_one_when_it_ends(clock, caplog):
     caplog.set_level(logging.INFO)
     recovery = Recovery("t-0", clock, Backoff(100, 1000), Repeats())
     tried = failures_of(clock, recovery, 5000)
-    recovery.succeeded(recovery.opening, 7)  # it was opened again, and no write has succeeded yet
+    recovery.succeeded(recovery.opening, 7)  # it was reopened, and no write has succeeded yet
     assert len(caplog.records) == 1
     assert "commit failed partition=t-0 error=[Errno 5] no" in caplog.text
     recovery.succeeded(recovery.writing, 7)

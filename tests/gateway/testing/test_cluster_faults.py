@@ -1,7 +1,8 @@
-"""Real brokers as processes, librdkafka's clients, and faults; what the clients did and saw is judged.
+"""Real brokers as processes, librdkafka's clients, and faults; the clients' operations are checked.
 
-Nothing that was acknowledged with acks=all is lost, nothing uncommitted is seen, nothing doubled, and every client is
-served again after each fault, most of them while it lasts. `compat_tests/test_cluster_history.py` adds Java's clients.
+Nothing that was acknowledged with acks=all is lost, nothing uncommitted is read, nothing is duplicated, and every
+client is served again after each fault, for most faults while it lasts. `compat_tests/test_cluster_history.py` adds
+Java's clients.
 """
 
 import random
@@ -31,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
 
 @contextmanager
 def loaded(cluster: TestCluster, topic: str, tell: Measuring) -> Iterator[Load]:
-    """Clients at work on a new topic; in the end the cluster is whole, and what they did without fault."""
+    """Clients at work on a new topic; at the end the cluster is repaired and their operations are checked."""
     cluster.create_topic(topic, PARTITIONS, 3, {"min.insync.replicas": 2})
     times = ServedTimes(f"Odradek, {len(cluster.ids)} nodes", tell)
     with Load(cluster.bootstrap, topic, PARTITIONS, times=times) as load:
@@ -70,7 +71,7 @@ def test_producers_that_die_in_the_middle_of_a_send(cluster: TestCluster, record
 
 
 def test_consumers_that_die(cluster: TestCluster, record_property: Measuring):
-    """A member of each group; its partitions go to the other one, from where it had committed."""
+    """One member of each group is killed; the other one gets its partitions, from the committed offsets on."""
     with loaded(cluster, "dying-consumers", record_property) as load:
         victims = [load.victim("member", group=group) for group in load.members]
         for victim in victims:
@@ -80,7 +81,7 @@ def test_consumers_that_die(cluster: TestCluster, record_property: Measuring):
 
 
 def some_fault(cluster: TestCluster, load: Load, chance: random.Random, stack: ExitStack) -> str:
-    """Begin a fault, whose end is left to the stack; what it is."""
+    """Begins a fault, which ends when the stack is closed; returns its name."""
     victim = chance.choice(cluster.ids)
     match kind := chance.choice(["kill", "wipe", "pause", "isolate", "cut", "one way", "restart"]):
         case "kill" | "wipe":
