@@ -11,11 +11,11 @@ from odradek.wire.errors import ErrorCode
 
 EXIT_CODES = """\
 0    done
-1    the broker refused, or something failed on the way
+1    the broker refused, or something failed
 2    wrong usage
 3    no broker could be reached
 130  interrupted (Ctrl-C)
-141  the reader of our output went away
+141  the reader of the output has closed it
 143  ended by SIGTERM"""
 
 INTERRUPTED = 130

@@ -21,7 +21,7 @@ FULL = "{topic}-{partition}@{offset} {time} {key} {value} {headers}"
 FORMAT_HELP = (
     "`value`, `key-value` (tab between), `full`, `json` (one object a line), or a template of "
     "{topic} {partition} {offset} {timestamp} {time} {key} {value} {headers} with \\t \\n \\0; "
-    "a line end is added unless the template brings one."
+    "a line end is added unless the template has one at its end."
 )
 FIELDS = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
 _TEMPLATES = {"key-value": "{key}\t{value}", "full": FULL}

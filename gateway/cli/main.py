@@ -20,7 +20,7 @@ COMMANDS = {
     "configs": "List, describe and alter settings.",
     "groups": "List, describe and delete consumer groups, reset their offsets.",
     "transactions": "List and describe transactions, find and abort hanging ones.",
-    "sql": "Query topics with SQL, beside a broker or without one.",
+    "sql": "Query topics with SQL, with or without a running broker.",
     "pipeline": "Turn topics into tables and tables into topics, with Spark.",
     "mirror": "Copy topics from one Kafka to another, each record once.",
     "recover": "Rebuild a lost metadata log; adopt or delete stray logs.",
