@@ -40,10 +40,11 @@ class TrustedBrokers:
         return self._invariants.in_sync() and not self._has_lost_disk and self._is_other_trusted(node)
 
     def loses_disk(self, node: int) -> None:
-        """A node's disk is lost."""
+        """A node's disk is lost. A controller has no replicas that would be in sync again once it registers."""
         self.ends_uncleanly(node)
         self._has_lost_disk = True
-        self._invariants.lost.add(node)
+        if node in self._brokers:
+            self._invariants.lost.add(node)
 
     def _is_other_trusted(self, node: int) -> bool:
         others = self._brokers_but(node)

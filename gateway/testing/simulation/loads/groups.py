@@ -57,8 +57,9 @@ class GroupLoad:
     async def set_up(self) -> None:
         """See `Load.set_up`."""
         await self._inspector.create_topic(TOPIC, PARTITIONS)
-        topic_id, _ = (await self._inspector.topics())[TOPIC]
-        self._topic_id = UUID(topic_id)
+        while TOPIC not in (topics := await self._inspector.topics()):  # noqa: ASYNC110 - others learn of it later
+            await trio.sleep(0.1)
+        self._topic_id = UUID(topics[TOPIC][0])
 
     async def run(self, calm: trio.Event) -> None:
         """See `Load.run`."""
