@@ -45,6 +45,14 @@ class Follower(Reads):
         state = self.state
         return FetchPosition(state.leader_epoch, state.log_end_offset, state.epochs.latest, state.log_start_offset)
 
+    @property
+    def may_fetch(self) -> bool:
+        """True if everything below `position` is durable.
+
+        It may not be after a change of roles or of the leader: what was appended before it may still be written.
+        """
+        return self.state.durable_end_offset == self.state.log_end_offset
+
     def append(self, records: memoryview) -> Appended | Rejected:
         """Append the leader's batches with their offsets and epochs, all or none; gaps between them are allowed."""
         state = self.state

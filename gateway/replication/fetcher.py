@@ -165,12 +165,33 @@ class ReplicaFetcher:
         """The positions of all partitions that may be fetched now and whose log is open."""
         ready = self._ready()
         await self._open_some([replica for replica in ready if replica.state is not ReplicaState.OPEN])
+        asked, writing = self._asked(ready)
+        if writing:
+            await self._until_durable(writing)
+            asked, _ = self._asked(ready)
+        return asked
+
+    def _asked(self, ready: list[Replica]) -> tuple[_Asked, list[Replica]]:
+        """The positions, and the replicas that have none yet, since some of their records are not durable."""
         asked: _Asked = {}
+        writing: list[Replica] = []
         for replica in ready:
             role = replica.follower
-            if role is not None and role.leader_id == self._leader_id and not self._is_held_back(replica):
+            if role is None or role.leader_id != self._leader_id or self._is_held_back(replica):
+                continue
+            if role.may_fetch:
                 asked[replica.key.topic_id, replica.key.index] = replica, role.position
-        return asked
+            else:
+                writing.append(replica)
+        return asked, writing
+
+    async def _until_durable(self, writing: list[Replica]) -> None:
+        """Wait for the records appended before the leader or the role changed: the fetch would acknowledge them."""
+        for replica in writing:
+            try:
+                await replica.durable(replica.log.log_end_offset).wait()
+            except (StoreError, PartitionUnavailable):
+                self._pause(replica)  # the cause is logged, and the log is reopened
 
     def _is_held_back(self, replica: Replica) -> bool:
         """True for a throttled log that is not in sync, as of the leader's last response; see `throttle.py`."""

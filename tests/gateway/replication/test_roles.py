@@ -22,6 +22,7 @@ from odradek.gateway.env.signals import Ticker
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import NO_LEADER, Assignment
 from odradek.gateway.replication.commit import Backlog
+from odradek.gateway.replication.fetcher import FetcherSettings, ReplicaFetcher
 from odradek.gateway.replication.replica import LogResources, ReplicaState
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import LogConfig
@@ -36,7 +37,13 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.wire.messages.describe_producers import DescribeProducersRequest
 from odradek.wire.messages.describe_producers import TopicRequest as DescribeProducersTopic
-from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.fetch import FetchRequest, FetchResponse
+from odradek.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -177,6 +184,37 @@ class Inline(ProductionEnvironment):
     async def run_blocking(self, call: Callable[[], T]) -> T:
         await trio.lowlevel.checkpoint()
         return call()
+
+
+class HeldUp(Inline):
+    """Blocking calls wait until `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = trio.Event()
+        self.go.set()
+
+    async def run_blocking(self, call: Callable[[], T]) -> T:
+        await self.go.wait()
+        return call()
+
+
+class Leader:
+    """A leader that answers no fetch: `requests` are those that it has received."""
+
+    def __init__(self) -> None:
+        self.requests: list[FetchRequest] = []
+
+    async def fetch(self, request: FetchRequest, _timeout_ms: int) -> FetchResponse:
+        self.requests.append(request)
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def list_offsets(self, _request: ListOffsetsRequest, _timeout_ms: int) -> ListOffsetsResponse:
+        raise AssertionError
+
+    def close(self) -> None:
+        pass
 
 
 def with_partitions(*partitions: PartitionImage) -> MetadataDelta:
@@ -321,6 +359,33 @@ async def test_a_follower_is_cut_and_begun_anew_where_it_stands_and_nowhere_else
     await appended.wait()
     replica.leader_reports(4, 51, 51)
     assert (replica.log.log_start_offset, replica.log.high_watermark) == (51, 51)
+
+
+async def test_a_follower_of_a_new_leader_fetches_once_what_it_has_of_the_last_one_is_durable(
+    store: MemoryStore, nursery: trio.Nursery
+) -> None:
+    env, leader = HeldUp(), Leader()
+    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
+    replicas = Replicas(resources, NODE, lambda _image, _topic: LogConfig())
+    delta = publish(replicas, with_partitions(PartitionImage((2, 3, 1), (2, 3, 1), OTHER, 4, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    await wait_all_tasks_blocked()
+    assert replica.follower is not None
+    env.go = trio.Event()
+    replica.take_fetched(replica.follower.position, sent(make_batch(0)))
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2, 3, 1), (3, 1), 3, 5, 1))
+    publish(replicas, delta)
+    fetcher = ReplicaFetcher(NODE, 3, leader, env, FetcherSettings, lambda: 1, Repeats())
+    fetcher.add(replica)
+    nursery.start_soon(fetcher.run)
+    await wait_all_tasks_blocked()
+    assert (replica.log.log_end_offset, replica.log.durable_end_offset) == (1, 0)
+    assert leader.requests == []
+    env.go.set()
+    while not leader.requests:
+        await trio.lowlevel.checkpoint()
+    assert (leader.requests[0].topics[0].partitions[0].fetch_offset, replica.log.durable_end_offset) == (1, 1)
 
 
 async def test_a_role_that_is_assigned_during_a_cut_is_taken_after_it(replicas: Replicas) -> None:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import pytest
 from plant import inside, plant
 from replication_invariants import Invariant
-from replication_node import Node
 
 from odradek.gateway.replication import following
+from odradek.partitions.follower import Follower
 from odradek.partitions.in_sync import InSyncReplicas
 from odradek.partitions.leader import FollowerFetch, Leader
 from odradek.partitions.reads import Reads
@@ -100,7 +100,7 @@ def producers_not_rebuilt(patch: pytest.MonkeyPatch) -> None:
 
 def fetched_before_durable(patch: pytest.MonkeyPatch) -> None:
     """A follower continues to fetch before the fetched records are durable."""
-    patch.setattr(Node, "may_fetch", lambda _self: True)
+    patch.setattr(Follower, "may_fetch", property(lambda _self: True))
 
 
 def committed_below_min_isr(patch: pytest.MonkeyPatch) -> None:

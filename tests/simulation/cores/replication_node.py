@@ -300,7 +300,7 @@ class Node:
         self.later(self.world.chance.randint(2_000, 15_000), self.fetch)
         if self.rewriting or not isinstance(role, Follower) or role.leader_id < 0 or self.fetching > self.world.now_us:
             return
-        if not self.may_fetch():
+        if not role.may_fetch:
             return
         self.fetching = self.world.now_us + 100_000
         position, follower = role.position, FollowerFetch(self.id, self.epoch, self.state.log_start_offset)
@@ -312,9 +312,6 @@ class Node:
         self.world.send(
             self.id, leader.id, lambda: leader.answer_fetch(follower, position, reply) if leader.alive else None
         )
-
-    def may_fetch(self) -> bool:
-        return self.state.durable_end_offset == self.state.log_end_offset
 
     def fetched(self, incarnation: int, position: FetchPosition, plan: FetchPlan | Rejected, data: bytes) -> None:
         if self.incarnation != incarnation:

@@ -73,9 +73,10 @@ class GroupLoad:
                 await calm.wait()
             if not self._mixed:
                 await self._all_owned()
-            ends = await self._inspector.offsets(TOPIC, PARTITIONS)
-            while await self._committed() != ends:  # noqa: ASYNC110 - the group is on other hosts
-                await trio.sleep(1)
+            while await self._committed() != await self._inspector.offsets(TOPIC, PARTITIONS):  # noqa: ASYNC110 - as above
+                await trio.sleep(
+                    1
+                )  # the ends are read each time: those from a leader that was replaced may be too small
             for member in self._members:
                 member.stop()
         self.tally["members died"] = sum(member.deaths for member in self._members)
