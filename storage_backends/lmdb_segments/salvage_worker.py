@@ -52,8 +52,8 @@ def _log_start_offset(handle: Handle) -> int:
 def _valid_writes(handle: Handle, next_offset: int, stop_offset: int) -> Iterator[LogWrite]:
     """Yield a write for each batch, up to the first that is invalid or does not follow the one before.
 
-    A gap ends it as well, although the batches of a compacted log have gaps: lost pages leave gaps, too, and records that
-    are missing in between would stay unnoticed. A follower fetches the rest again; a compacted segment was synced.
+    A gap ends it as well, although the batches of a compacted log have gaps: lost pages leave gaps, too, and missing
+    records would stay unnoticed. A follower fetches the rest again, and compaction syncs the segments that it writes.
     """
     leader_epoch = -1
     try:
