@@ -6,13 +6,11 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from odradek.gateway.cli.output import Meter
-
 FORGET_AFTER_S = 10.0
 
 
 class RichMeter:
-    """Updates one rich task with the number of records and their rate."""
+    """A `Meter`: updates one rich task with the number of records and their rate."""
 
     def __init__(self, progress: Progress, task: TaskID, *, of_bytes: bool) -> None:
         self._progress = progress
@@ -30,7 +28,7 @@ class RichMeter:
 
 
 @contextmanager
-def rich_meter(label: str, total: int | None, *, of_bytes: bool) -> Generator[Meter]:
+def rich_meter(label: str, total: int | None, *, of_bytes: bool) -> Generator[RichMeter]:
     """Draw the line while the block runs, and remove it afterwards."""
     columns = (
         SpinnerColumn(),

@@ -27,7 +27,7 @@ from odradek.gateway.cli.clients.interface import (
     require_partition,
     send_failure,
 )
-from odradek.gateway.cli.clients.settings import translated
+from odradek.gateway.cli.clients.translation import translated
 from odradek.gateway.cli.errors import CliError, confluent_error_text
 
 EARLIEST, LATEST = -2, -1  # the timestamps that request the first and the end offset in ListOffsets
