@@ -39,8 +39,11 @@ async def decided_where_needed(
     """The response to a request that may be about all partitions but rarely changes anything.
 
     A worker thread first evaluates it on the published image, which has everything that a client can know. The
-    controller decides only if that finds a change.
+    controller decides only if that finds a change. NOT_CONTROLLER if this node is not the active controller, since its
+    image may be out of date.
     """
+    if not ctx.services.leadership.is_active:
+        return refused(ErrorCode.NOT_CONTROLLER)
     context = ctx.services.decision_context()
     records, response = await ctx.services.env.run_blocking(lambda: operation(context, request))
     if not records:

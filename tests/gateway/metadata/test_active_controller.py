@@ -13,11 +13,17 @@ from odradek.wire.frames import LENGTH_BYTES
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.wire.messages.alter_partition import AlterPartitionRequest
+from odradek.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest
 from odradek.wire.messages.describe_cluster import DescribeClusterRequest
+from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.wire.messages.envelope import EnvelopeRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
@@ -203,3 +209,17 @@ def test_without_an_active_controller_clients_get_an_error_and_are_served_again_
         other.in_trio(lambda: leadership.__setattr__("active", ActiveController(1, active.controller)))
         [created] = client.call(topic("t")).topics
         assert created.error_code == 0
+
+
+def test_without_an_active_controller_nothing_is_answered_from_an_old_image(active, other):
+    with RawClient(other.address) as client:
+        other.in_trio(lambda: other.broker.services.leadership.__setattr__("is_active", True))
+        client.create_topic("t")
+        partition = ReassignablePartition(partition_index=0, replicas=(1,))
+        assign = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(name="t", partitions=(partition,)),))
+        assert client.call(assign, 1).error_code == ErrorCode.NONE
+        leadership = other.broker.services.leadership
+        other.in_trio(lambda: (leadership.__setattr__("is_active", False), leadership.__setattr__("active", None)))
+        assert client.call(assign, 1).error_code == ErrorCode.NOT_CONTROLLER
+        elect = ElectLeadersRequest(topic_partitions=(TopicPartitions(topic="t", partitions=(0,)),))
+        assert client.call(elect, 2).error_code == ErrorCode.NOT_CONTROLLER
