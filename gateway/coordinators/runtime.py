@@ -69,12 +69,13 @@ class SteadyClock:
 class ShardRuntime(Generic[S]):
     """Runs one shard over one partition.
 
-    `make` builds a shard into which the log is replayed. `publish(shard)` is called after each operation that wrote
-    records; the function that it returns is called once they are committed, before the replies are sent. `discarded` is
-    True if the shard was discarded after a failed append and not loaded since. An `empty` partition has nothing to
-    replay, so callers wait while it is first opened instead of getting COORDINATOR_LOAD_IN_PROGRESS. If a write is not
-    committed after the outcome's time-out, or else after `write_timeout_ms`, the reply is COORDINATOR_NOT_AVAILABLE, as
-    in Kafka; the write itself remains. `start` returns the offset from which a new shard must replay.
+    `make` builds a shard into which the log is replayed. `publish(shard)` is called after a load and after each
+    operation that wrote records; the function that it returns is called once they are committed, before the replies are
+    sent. `discarded` is True if the shard was discarded after a failed append and not loaded since. An `empty`
+    partition has nothing to replay, so callers wait while it is first opened instead of getting
+    COORDINATOR_LOAD_IN_PROGRESS. If a write is not committed after the outcome's time-out, or else after
+    `write_timeout_ms`, the reply is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself remains. `start` returns
+    the offset from which a new shard must replay.
     """
 
     def __init__(
@@ -147,7 +148,9 @@ class ShardRuntime(Generic[S]):
         self.shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
         self._apply(shard.on_loaded)
         if self._publish is not None:
-            self._publish(shard)()
+            # A new leader may have records that are not committed yet, and that may still be lost with its leadership.
+            self.replica.all_committed().on_settled(partial(self._written, shard))
+            self._when_committed(self._publish(shard))
 
     async def _replay_log(self, shard: S) -> None:
         replica, now_ms = self.replica, self._clock.now_ms()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
 
+import outcome
 import pytest
 import trio
 from gateway_brokers import ThreadBroker
@@ -13,8 +14,10 @@ from gateway_groups import commit_error, committed, find
 from gateway_transactions import Transactional, Transactional2
 from trio.testing import wait_all_tasks_blocked
 
+from odradek.coordinator.contract import Outcome, ShardRecord
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
+from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState, SteadyClock
 from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.env.repeats import Repeats
@@ -187,16 +190,20 @@ class Inline(ProductionEnvironment):
 
 
 class HeldUp(Inline):
-    """Blocking calls wait until `go` is set."""
+    """Commits wait until `go` is set."""
 
     def __init__(self) -> None:
         super().__init__()
         self.go = trio.Event()
-        self.go.set()
 
-    async def run_blocking(self, call: Callable[[], T]) -> T:
-        await self.go.wait()
-        return call()
+    def start_blocking(
+        self, nursery: trio.Nursery, call: Callable[[], T], done: Callable[[outcome.Outcome[T]], None]
+    ) -> None:
+        async def wait() -> None:
+            await self.go.wait()
+            done(outcome.capture(call))
+
+        nursery.start_soon(wait)
 
 
 class Leader:
@@ -327,6 +334,39 @@ async def test_a_leader_with_in_sync_followers_commits_nothing_by_itself(replica
     assert (replica.log.durable_end_offset, replica.log.high_watermark, all_in_sync.settled) == (1, 0, False)
 
 
+class Recorded:
+    """A shard that has replayed `count` records, and does nothing."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def replay(self, _record: ShardRecord, _offset: int, _epoch: int, _now_ms: int) -> None:
+        self.count += 1
+
+    def on_loaded(self, _now_ms: int) -> Outcome:
+        return Outcome()
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+
+async def test_a_coordinator_acts_on_what_it_has_loaded_once_that_is_committed(replicas: Replicas) -> None:
+    delta = publish(replicas, with_partitions(PartitionImage((1, 2), (1, 2), NODE, 0, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    replica.append(memoryview(batch_of(b"one")), AppendOrigin.CLIENT)
+    await replica.durable(1).wait()
+    published: list[int] = []
+    runtime = ShardRuntime(
+        replica, SteadyClock(Inline()), Recorded, publish=lambda shard: lambda: published.append(shard.count)
+    )
+    await runtime.load()
+    assert (runtime.state, runtime.shard.count, published) == (ShardState.ACTIVE, 1, [])
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((1, 2), (1,), NODE, 0, 1))
+    publish(replicas, delta)
+    assert (replica.log.high_watermark, published) == (1, [1])
+
+
 def sent(*batches: StoredBatch, epoch: int = 0) -> memoryview:
     """Batches as a leader sends them."""
     data = b"".join([bytes(batch.data) for batch in batches])
@@ -372,7 +412,6 @@ async def test_a_follower_of_a_new_leader_fetches_once_what_it_has_of_the_last_o
     await replica.ensure_open()
     await wait_all_tasks_blocked()
     assert replica.follower is not None
-    env.go = trio.Event()
     replica.take_fetched(replica.follower.position, sent(make_batch(0)))
     delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2, 3, 1), (3, 1), 3, 5, 1))
     publish(replicas, delta)
