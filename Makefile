@@ -5,7 +5,7 @@ RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 TWO := -n 2 --dist loadfile --no-loadscope-reorder # whole files, those with long tests first (compat_tests/order.py)
 
-.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql compat-cluster torture lint bench simulate clean
+.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql compat-cluster torture lint bench simulate simulate-cores clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -51,6 +51,10 @@ torture: setup-python ## the long form of the tests that have one: random faults
 
 simulate: setup-python ## many simulated clusters under faults; SEEDS=1-100, MINUTES=1 and JOBS=2 change which, how long, how many at once
 	@$(RUN) odradek simulate --seeds $(or $(SEEDS),1-50) --minutes $(or $(MINUTES),1) \
+	  --jobs $(or $(JOBS),$(shell getconf _NPROCESSORS_ONLN))
+
+simulate-cores: setup-python ## many simulations of the quorum and of replication alone; HOURS=1, SEED=0 and JOBS=2 change how long, where, how many at once
+	@$(RUN) python tests/simulation/cores/campaign.py --hours $(or $(HOURS),1) --from-seed $(or $(SEED),0) \
 	  --jobs $(or $(JOBS),$(shell getconf _NPROCESSORS_ONLN))
 
 lint: setup-python ## style, types and import contracts
