@@ -1,4 +1,4 @@
-"""A simulated machine that runs the production broker, crash after crash."""
+"""A simulated machine that runs the production broker and can crash and restart any number of times."""
 
 import logging
 from collections.abc import Generator, Mapping
@@ -15,16 +15,16 @@ from odradek.gateway.testing.simulation.scheduling import Pause
 from odradek.storage_backends.interface import StoreError
 
 START_ERRORS: Final = (StoreError, StartError)
-"""What `open_broker` raises when the disk fails under it."""
+"""What `open_broker` raises when the disk fails while it starts."""
 RESTART_S: Final = 0.5
-"""How soon a supervisor starts a broker again that could not start."""
+"""The pause before a supervisor restarts a broker that could not start."""
 
 
 class BrokerHost:
     """The machine `host`; its clients connect to `(host, port)`.
 
-    `settings` are the broker's from its next start on, under Kafka's names. One that is `supervised` is also started
-    again when it ends because its disk fails, as a broker of a cluster does.
+    `settings` are the broker's configuration, under Kafka's names; a change applies from its next start on. If
+    `supervised`, the broker is also restarted when it ends because its disk fails, as a broker of a cluster is.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class BrokerHost:
 
     @property
     def alive(self) -> bool:
-        """Whether a process runs that has not crashed."""
+        """True while a process runs that has not crashed."""
         return self._env is not None and not self._env.dead
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """True if it was started and has not ended."""
         return not self._ended.is_set()
 
     @property
     def skew_ms(self) -> int:
-        """How far the host's wall clock is off."""
+        """How far the host's wall clock is ahead."""
         return self._skew_ms
 
     @skew_ms.setter
@@ -74,9 +74,9 @@ class BrokerHost:
             self._env.skew_ms = value
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Start the broker in the background, again and again where a bad disk keeps it from starting.
+        """Start the broker in the background; retry while a bad disk keeps it from starting.
 
-        Any other failure, unless by a crash, fails the nursery.
+        Any other failure that is not caused by a crash fails the nursery.
         """
         assert not self.running
         self._ended, self._ready = trio.Event(), trio.Event()
@@ -84,7 +84,7 @@ class BrokerHost:
         nursery.start_soon(self._live, self._process)
 
     async def ready(self) -> None:
-        """Wait until the broker that was started last serves, or has ended before it did."""
+        """Wait until the broker that was started last serves, or has ended without serving."""
         await self._ready.wait()
 
     async def _live(self, process: trio.CancelScope) -> None:
@@ -98,7 +98,7 @@ class BrokerHost:
             self._ready.set()
 
     async def _is_kept_from_starting(self) -> bool:
-        """Run the broker to its end; return whether a bad disk kept it from starting."""
+        """Run the broker to its end; return True if it is to be restarted because of a bad disk."""
         env = self._env = self._world.environment(self.host)
         env.skew_ms = self._skew_ms
         self._world.record(self.host, "starting")
@@ -132,7 +132,7 @@ class BrokerHost:
         self._world.record(self.host, "stopped")
 
     async def crash(self, *, power_cut: bool) -> None:
-        """Kill the broker at this very moment and wait until its remains are gone; no error when it does not run."""
+        """Kill the broker at once and wait until its tasks have ended; does nothing when it does not run."""
         if self._process is None or not self.running:
             return
         self.pause.end()
@@ -142,7 +142,7 @@ class BrokerHost:
         await self._ended.wait()
 
     async def stop(self) -> None:
-        """Stop the broker in order, and wait until it has ended."""
+        """Shut the broker down cleanly, and wait until it has ended."""
         await self.ready()
         if self.broker is not None:
             self.broker.stop()
@@ -150,7 +150,7 @@ class BrokerHost:
 
     @contextmanager
     def internal_errors(self) -> Generator[list[str]]:
-        """Collect what the living broker logs as an error with a traceback: its own bugs, which clients survive."""
+        """Collect the errors with a traceback that the running broker logs: bugs that clients do not notice."""
         handler = _TracebackHandler(self)
         logger = logging.getLogger("odradek")
         logger.addHandler(handler)

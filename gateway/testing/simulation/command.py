@@ -43,7 +43,7 @@ class Seeds(click.ParamType[range]):
 
 
 class FaultKinds(click.ParamType[tuple[str, ...]]):
-    """`kill,loss`, converted to the kinds."""
+    """A list such as `kill,loss`, converted to a tuple of kinds."""
 
     name = "kind,…"
 
@@ -145,7 +145,7 @@ def _reassignments(tally: Counter[str]) -> str:
 
 
 class _Sum:
-    """What many runs came to."""
+    """The totals of many runs."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -154,7 +154,7 @@ class _Sum:
         self.tally, self.faults = Counter[str](), Counter[str]()
 
     def add(self, result: "Result") -> None:
-        """Count one more, and print at once what it breaks."""
+        """Add a run to the totals, and print at once the invariant that it violates, if any."""
         self.count += 1
         self.tally += result.tally
         self.faults += result.faults
@@ -165,7 +165,7 @@ class _Sum:
             note(f"seed {result.plan.seed}: {result.failure.splitlines()[0]}")
 
     def tell(self, plans: "Sequence[Plan]") -> None:
-        """Print it; in the same way whatever the order of the runs was."""
+        """Print the totals. The output does not depend on the order in which the runs ended."""
         from odradek.gateway.testing.simulation.cluster.faults import FAULTS
 
         run = "" if self.count == len(plans) else f", {self.count} of {len(plans)} run"
@@ -186,9 +186,9 @@ class _Sum:
 
 
 def _many(plans: "Sequence[Plan]", jobs: int) -> "list[Result]":
-    """Run them all with a bar on a terminal, and print what they came to; return those that failed.
+    """Run all plans with a progress bar on a terminal, print the totals, and return the runs that failed.
 
-    An interrupt ends it with what there is by then. Raises KeyboardInterrupt.
+    An interrupt prints the totals up to then. Raises KeyboardInterrupt.
     """
     from odradek.gateway.testing.simulation.cluster.side_by_side import results
 

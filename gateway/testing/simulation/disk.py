@@ -1,7 +1,7 @@
-"""A simulated disk: a memory store that forgets what was not synced when the power fails, and fails by chance.
+"""A simulated disk: a memory store that loses unsynced data in a power cut, and whose calls fail at random.
 
-The medium outlives the processes that open it. A process that crashed keeps a handle that is of no use any more, so
-nothing that still unwinds in it can reach the medium.
+The medium outlives the processes that open it. The handle of a process that has crashed is invalid, so tasks of that
+process that are still unwinding cannot change the medium.
 """
 
 import random
@@ -16,12 +16,12 @@ from odradek.storage_backends.memory import MemoryMedium, MemoryStore
 from odradek.storage_backends.memory.medium import MediumLog
 
 DiskLog = MediumLog
-"""A log as a disk has it."""
+"""A log as it is stored on a disk."""
 
 
 @dataclass(slots=True)
 class DiskPace:
-    """How long blocking calls take: a time in `busy_ms`, or with the probability `stall` one up to `stall_ms`."""
+    """The duration of blocking calls: in the range `busy_ms`, or with the probability `stall` up to `stall_ms`."""
 
     busy_ms: tuple[float, float] = (0.1, 2.0)
     stall: float = 0.0
@@ -29,15 +29,15 @@ class DiskPace:
 
 
 class Medium(Protocol):
-    """What keeps a disk's data between processes."""
+    """Keeps a disk's data between processes."""
 
     def open(self) -> Store:
-        """Open the store that is on it. Raises StoreError."""
+        """Open the store on this medium. Raises StoreError."""
         ...
 
 
 class VolatileMedium:
-    """Memory that forgets what was not synced when the power fails."""
+    """Memory that loses unsynced data in a power cut."""
 
     def __init__(self) -> None:
         self.memory = MemoryMedium(power_cuts=True)
@@ -48,9 +48,9 @@ class VolatileMedium:
 
 
 class Disk:
-    """The disk of one host. `pace` and `errors` may be changed while it runs.
+    """The disk of one host. `pace` and `errors` may be changed while the simulation runs.
 
-    Over another medium than memory a power cut is no worse than the death of the process.
+    On a medium other than memory, a power cut loses no more than the end of the process does.
     """
 
     def __init__(self, chance: random.Random, medium: Medium | None = None) -> None:
@@ -63,7 +63,7 @@ class Disk:
 
     @property
     def is_bad(self) -> bool:
-        """Whether it fails calls at present."""
+        """True if calls may fail at present."""
         return any((self.errors.write_full, self.errors.write_error, self.errors.read_error))
 
     def open(self) -> Store:
@@ -75,7 +75,7 @@ class Disk:
         return self._store
 
     def busy_s(self) -> tuple[float, float]:
-        """How long a call keeps the disk busy before and after it takes effect."""
+        """The time for which a call occupies the disk before and after it takes effect."""
         pace = self.pace
         busy_ms = self._chance.uniform(*pace.busy_ms)
         if pace.stall and self._chance.random() < pace.stall:
@@ -84,9 +84,9 @@ class Disk:
         return before_ms / 1000, (busy_ms - before_ms) / 1000
 
     def crash(self, *, power_cut: bool) -> None:
-        """Take the store from its process; with a power cut also lose unsynced commits, each log's newest ones.
+        """Make the process's store unusable; a power cut also loses unsynced commits, the newest of each log.
 
-        The process may still give back what it borrowed; the store under it is closed when another opens it.
+        The process may still return buffers that it borrowed; the underlying store is closed at the next `open`.
         """
         if self._store is None:
             return
@@ -94,7 +94,7 @@ class Disk:
 
     @property
     def logs(self) -> Mapping[PartitionKey, MediumLog]:
-        """What is on it now, for those who watch a simulation; only of memory."""
+        """The logs on the disk, for checks of invariants. The medium must be memory."""
         return self._volatile.logs
 
     @property
@@ -103,7 +103,7 @@ class Disk:
         return self._medium.memory
 
     def lose(self, keeps_log: Callable[[PartitionKey], bool], keeps_property: Callable[[str], bool]) -> None:
-        """Come back without all logs and properties but those that are kept; no process may run."""
+        """Delete all logs and properties except those that are kept; no process may run."""
         medium = self._volatile
         for key in [key for key in medium.logs if not keeps_log(key)]:
             del medium.logs[key]
@@ -112,7 +112,7 @@ class Disk:
             del medium.properties[name]
 
     def close(self) -> None:
-        """Close what is open under a process that is gone. Idempotent."""
+        """Close the store that a process which has ended left open. Idempotent."""
         if self._inner is not None:
             self._inner.close()
         self._store = self._inner = None

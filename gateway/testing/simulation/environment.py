@@ -1,7 +1,7 @@
-"""The simulated world: virtual time, one seed for all chance, a memory network and disks that survive crashes.
+"""The simulated world: virtual time, one seed for all randomness, a memory network and disks that survive crashes.
 
-A `World` holds what outlives processes. Each start of a process on a host gets a `SimEnvironment` of its own; when the
-host crashes, that environment is dead: nothing that still unwinds in the process gets to the network or the disk.
+A `World` contains what outlives processes. Each start of a process on a host gets a `SimEnvironment` of its own; when
+the host crashes, that environment is dead: tasks of the process that are still unwinding cannot use network or disk.
 """
 
 import random
@@ -26,14 +26,14 @@ from odradek.storage_backends.interface import Store, StoreError
 T = TypeVar("T")
 
 EPOCH_MS: Final = 1_750_000_000_000
-"""What the hosts' wall clocks show when a simulation begins, but for their skew."""
+"""The time of the hosts' wall clocks when a simulation begins, without their skew."""
 
 
 class World:
-    """Everything of one simulation, decided by `seed`. `medium()` makes another disk than one of volatile memory.
+    """Everything in one simulation, determined by `seed`. `medium()` creates the medium of each disk.
 
-    `largest_skew_ms` is how far the wall clock of a broker was ahead at most. `on_step` is called with a host's name
-    whenever a message came to it, or a blocking call of it had its effect.
+    `largest_skew_ms` is the most by which any broker's wall clock was ahead. `on_step` is called with a host's name
+    whenever the host has received a message, or one of its blocking calls has taken effect.
     """
 
     def __init__(self, seed: int, medium: Callable[[], Medium] = VolatileMedium) -> None:
@@ -47,7 +47,7 @@ class World:
         self._starts: dict[str, int] = {}
 
     def chance(self, name: str) -> random.Random:
-        """A random of its own for each use, so that one more draw in one place leaves the others as they were."""
+        """A separate random generator for each `name`, so that one more draw from one does not change the others."""
         return random.Random(f"{self.seed}/{name}")  # noqa: S311 - chosen to be repeatable
 
     def record(self, host: str, what: str) -> None:
@@ -56,23 +56,23 @@ class World:
         self.on_step(host)
 
     def disk(self, host: str) -> Disk:
-        """The disk of `host`, which stays the same through crashes."""
+        """The disk of `host`; the same one after each crash."""
         if host not in self._disks:
             self._disks[host] = Disk(self.chance(f"disk of {host}"), self._medium())
         return self._disks[host]
 
     def close(self) -> None:
-        """Close what crashed processes left open on disks."""
+        """Close the stores that crashed processes left open."""
         for disk in self._disks.values():
             disk.close()
 
     def environment(self, host: str) -> "SimEnvironment":
-        """What a process started on `host` now is given."""
+        """The environment of a process that starts on `host` now."""
         self._starts[host] = self._starts.get(host, 0) + 1
         return SimEnvironment(self, host, self.chance(f"{host} start {self._starts[host]}"))
 
     def crash(self, env: "SimEnvironment", *, power_cut: bool) -> None:
-        """Kill the process that has `env`; with a power cut its machine too, so that peers are not notified."""
+        """Kill the process that uses `env`; a power cut stops its machine too, so that peers are not notified."""
         env.dead = True
         self.record(env.host, f"crashed power_cut={power_cut}")
         self.network.crash(env.host, silently=power_cut)
@@ -80,13 +80,13 @@ class World:
 
 
 def _ignore(_host: str) -> None:
-    """Nothing watches."""
+    """The default of `World.on_step`."""
 
 
 class SimEnvironment:
     """One process's `odradek.gateway.env.environment.Environment`.
 
-    `skew_ms` is how far its host's wall clock is off; change it to step the clock.
+    `skew_ms` is how far its host's wall clock is ahead; a change steps the clock.
     """
 
     def __init__(self, world: World, host: str, chance: random.Random, skew_ms: int = 0) -> None:
@@ -97,7 +97,7 @@ class SimEnvironment:
         self._world = world
 
     def uuid(self) -> uuid.UUID:
-        """See `Environment.uuid`: follows from the seed."""
+        """See `Environment.uuid`: determined by the seed."""
         return uuid.UUID(int=self.random.getrandbits(128), version=4)
 
     def host_name(self) -> str:
@@ -117,9 +117,9 @@ class SimEnvironment:
         return EPOCH_MS + self.monotonic_ms() + self.skew_ms
 
     async def run_blocking(self, call: Callable[[], T]) -> T:
-        """See `Environment.run_blocking`: the call takes effect at a moment within the time the disk is busy.
+        """See `Environment.run_blocking`: the call takes effect at a moment within its duration.
 
-        A crash before that moment finds nothing done, one after it finds it done and not yet reported.
+        If the host crashes before that moment, the call has no effect; if after, it has its effect but does not return.
         """
         before_s, after_s = self._world.disk(self.host).busy_s()
         await self._pass_time(before_s)
@@ -165,11 +165,11 @@ class SimEnvironment:
         return MemoryPoller()
 
     def open_store(self, url: str) -> Store:
-        """See `Environment.open_store`: whatever the URL, it is the host's disk."""
+        """See `Environment.open_store`: opens the host's disk; the URL is ignored."""
         del url
         return self._world.disk(self.host).open()
 
     def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
-        """See `Environment.watch_loop`: what really takes long depends on the machine, and would change the trace."""
+        """See `Environment.watch_loop`: measures nothing, since real durations would make the trace differ by run."""
         del limit_ms
         return nullcontext(LoopRecord())

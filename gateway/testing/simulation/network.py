@@ -25,10 +25,10 @@ Record = Callable[[str, str], None]
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """How bad the network is; probabilities are for each send or receive. May be changed while it runs.
+    """The faults of the network; probabilities apply to each send or receive. May be changed during a simulation.
 
-    `cut` delivers a prefix of what was sent and then resets the connection; `partial` lets a receive return only a
-    part of what is there; `spike` adds `spike_ms` to a delay.
+    `cut` delivers a prefix of a message and then resets the connection; `partial` makes a receive return only a
+    part of what has arrived; `spike` adds up to `spike_ms` to a delay.
     """
 
     delay_ms: tuple[float, float] = (0.0, 0.0)
@@ -77,12 +77,12 @@ class MemoryTransport:
 
     @property
     def incoming(self) -> Pipe:
-        """What comes from the other side, for the poller."""
+        """The pipe from the peer, for the poller."""
         return self._incoming
 
     @property
     def is_broken(self) -> bool:
-        """Whether receiving raises."""
+        """True if receiving raises."""
         return self._error is not None
 
     def _take(self, buffer: memoryview, available: int) -> int:
@@ -106,7 +106,7 @@ class MemoryTransport:
             await self._send(data)
 
     def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
-        """See `Transport.send_now`: chance decides whether this network takes all of a message, or nothing yet."""
+        """See `Transport.send_now`: sends, at random, the whole message or nothing."""
         self._check()
         data = memoryview(b"".join(parts))
         if not self._network.takes_at_once(len(data)) or self._is_swallowed() or len(data) > self._outgoing.room_bytes:
@@ -130,9 +130,9 @@ class MemoryTransport:
                     self._check()
 
     def _is_swallowed(self) -> bool:
-        """Whether the bytes reach no reader: the peer closed, or its host lost power without closing.
+        """True if no reader gets the bytes: the peer closed, or its host lost power without closing.
 
-        TCP takes the first bytes after that without complaint; its next answer resets the connection.
+        As with TCP, the first bytes after that are accepted without an error, and the peer answers with a reset.
         """
         reader = self._outgoing.reader
         if reader is Reader.CLOSED and not self._network.is_blocked(self.peer_host, self.host):
@@ -159,12 +159,12 @@ class MemoryTransport:
         self._outgoing.notify()
 
     def _break(self, error: Callable[[], OSError]) -> None:
-        """Reset the connection: this side at once with `error`, the other when it has read what was delivered."""
+        """Reset the connection: this side at once with `error`, the peer once it has read what arrived before."""
         self.fail(error)
         self._outgoing.end(End.RESET, self._network.delay_s(self.host, self.peer_host))
 
     def close(self) -> None:
-        """See `Transport.close`. With bytes unread the peer is reset, as TCP does it."""
+        """See `Transport.close`. If bytes are unread, the peer gets a reset, as with TCP."""
         if self._error is not None:
             return
         how = End.RESET if self._incoming.unread_bytes else End.FINISHED
@@ -230,9 +230,9 @@ class MemoryListener:
 
 
 class MemoryNetwork:
-    """All hosts, ports and connections; `chance` decides the faults, `record(host, what)` takes the events.
+    """All hosts, ports and connections; `chance` decides the faults, `record(host, what)` is called for each event.
 
-    `slow_links` has how many milliseconds more a delivery from one host to another takes at most.
+    `slow_links` contains the largest additional delay, in milliseconds, of a delivery from one host to another.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class MemoryNetwork:
         self._next_port = FIRST_EPHEMERAL_PORT
 
     def listen(self, host: str, port: int) -> Sequence[Listener]:
-        """Listen on a port of `host`; 0 picks a free one. Raises OSError when it is taken."""
+        """Listen on a port of `host`; 0 picks a free one. Raises OSError if the port is in use."""
         address = (host, port or self._free_port())
         if address in self._listeners:
             raise OSError(f"address {host}:{port} is in use")
@@ -264,7 +264,7 @@ class MemoryNetwork:
         self._listeners.pop(address, None)
 
     async def dial(self, source: str, host: str, port: int) -> MemoryTransport:
-        """Connect from `source`. Raises OSError: refused, or timed out across a partition."""
+        """Connect from `source`. Raises OSError if the connection is refused, or times out across a partition."""
         await trio.sleep(self.delay_s(source, host))
         if self.is_blocked(source, host) or self.is_blocked(host, source):
             await trio.sleep(CONNECT_TIMEOUT_S)
@@ -284,19 +284,19 @@ class MemoryNetwork:
         return Pipe(source, target, lambda: self.is_blocked(source, target))
 
     def forget(self, transport: MemoryTransport) -> None:
-        """A side is of no use any more."""
+        """Remove a side that has failed or was closed."""
         self._transports.pop(transport, None)
 
     def is_up(self, host: str) -> bool:
-        """Whether anyone listens on `host`."""
+        """True if any port of `host` listens."""
         return any(address[0] == host for address in self._listeners)
 
     def is_blocked(self, source: str, target: str) -> bool:
-        """Whether nothing gets from one host to the other at present."""
+        """True while nothing is delivered from `source` to `target`."""
         return (source, target) in self._blocked
 
     def partition(self, source: str, target: str, *, both_ways: bool = True) -> None:
-        """Let nothing through until `heal`. Connections live on and deliver then, as TCP does by sending again."""
+        """Deliver nothing until `heal`. Connections stay open and deliver then, as TCP does by retransmission."""
         self._blocked[source, target] = None
         if both_ways:
             self._blocked[target, source] = None
@@ -310,7 +310,7 @@ class MemoryNetwork:
         self.record("network", "healed")
 
     def crash(self, host: str, *, silently: bool) -> None:
-        """End the connections and ports of `host`: its operating system notifies peers, or not if `silently`."""
+        """End the connections and ports of `host`; peers are notified, as by an operating system, unless `silently`."""
         for transport in [each for each in self._transports if each.host == host]:
             if silently:
                 transport.lose_power()
@@ -320,7 +320,7 @@ class MemoryNetwork:
             listener.close()
 
     def delay_s(self, source: str, target: str) -> float:
-        """How long the next delivery takes."""
+        """The duration of the next delivery."""
         faults = self.faults
         low, high = faults.delay_ms
         delay_ms = self._chance.uniform(low, high) if high > 0 else 0.0
@@ -331,17 +331,17 @@ class MemoryNetwork:
         return delay_ms / 1000
 
     def receive_size(self, size: int) -> int:
-        """How many of `size` bytes a receive gets."""
+        """The number of `size` available bytes that a receive returns."""
         if self.faults.partial and size > 1 and self._chance.random() < self.faults.partial:
             return self._chance.randint(1, size - 1)
         return size
 
     def takes_at_once(self, size: int) -> bool:
-        """Whether `size` bytes go out without waiting; never when they would break the connection."""
+        """Decide whether `size` bytes are sent without waiting; never if a fault is drawn for them."""
         return self.fate(size) is None and self._chance.random() < TAKEN_AT_ONCE
 
     def fate(self, size: int) -> int | None:
-        """After how many of `size` bytes the connection breaks; None when all goes well."""
+        """The number of `size` bytes after which the connection breaks; None if it does not."""
         faults = self.faults
         if faults.reset and self._chance.random() < faults.reset:
             return 0

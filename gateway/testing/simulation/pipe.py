@@ -1,7 +1,7 @@
-"""One direction of a simulated connection: bytes on their way, each with the time it arrives.
+"""One direction of a simulated connection: a queue of bytes in transit, each chunk with its time of arrival.
 
-Nothing runs in the background: a receiver sleeps until the next arrival. What has been sent counts against the
-window until it was read, so a reader that is slow or absent holds up its writer, as with TCP.
+There is no background task: a receiver sleeps until the next arrival. Sent bytes count against the window until they
+are read, so a reader that is slow or absent blocks its writer, as with TCP.
 
     write ──► [arrives 3.2 s: 700 bytes][arrives 3.4 s: 90 bytes][arrives 3.4 s: end] ──► take
 """
@@ -20,14 +20,14 @@ WINDOW_BYTES: Final = 256 * 1024
 
 
 class End(Enum):
-    """How a direction ends: in order, after all that was sent, or torn down."""
+    """How a direction ends: FINISHED after all sent bytes, as with FIN, or by a RESET."""
 
     FINISHED = "finished"
     RESET = "reset"
 
 
 class Reader(Enum):
-    """The state of the reading side; LOST is one whose machine lost power, without a packet to its peer."""
+    """The state of the reading side; LOST: its machine lost power and sent no packet to its peer."""
 
     THERE = "there"
     CLOSED = "closed"
@@ -37,7 +37,7 @@ class Reader(Enum):
 class Pipe:
     """Bytes from `source` to `target`, both names of hosts.
 
-    `blocked()` says whether the network lets nothing through between them at present.
+    `blocked()` returns True while the network delivers nothing between them.
     """
 
     def __init__(self, source: str, target: str, blocked: Callable[[], bool], window_bytes: int = WINDOW_BYTES) -> None:
@@ -55,11 +55,11 @@ class Pipe:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the network lets nothing through at present."""
+        """True while the network delivers nothing."""
         return self._blocked()
 
     def arrivals(self, now: float) -> int:
-        """How many sends, and ends, have arrived so far."""
+        """The number of writes and ends that have arrived by `now`."""
         if self._blocked():
             return 0
         if self._last_arrival <= now:
@@ -67,27 +67,27 @@ class Pipe:
         return self._put_count - sum([arrival > now for arrival, _ in self._chunks])
 
     def next_arrival(self, now: float) -> float:
-        """When the next of them arrives that has not arrived yet, if nothing changes until then."""
+        """The time of the next arrival after `now` if nothing changes until then; infinity if there is none."""
         if self._last_arrival <= now or self._blocked():
             return math.inf
         return next((arrival for arrival, _ in self._chunks if arrival > now), math.inf)
 
     @property
     def room_bytes(self) -> int:
-        """How much may be written before something has to be read."""
+        """The number of bytes that may be written before the reader has to take some."""
         return self._window_bytes - self.unread_bytes
 
     def write(self, data: memoryview, delay_s: float) -> None:
-        """Send `data`, which must fit into the room, to arrive after what was sent before it."""
+        """Send `data`, at most `room_bytes`; it arrives after `delay_s`, and not before earlier writes."""
         self.unread_bytes += len(data)
         self._put(data, delay_s)
 
     def end(self, how: End, delay_s: float) -> None:
-        """Say that nothing more will come."""
+        """Send the end of this direction."""
         self._put(how, delay_s)
 
     def discard(self) -> None:
-        """Drop what has not arrived. While the network lets nothing through, that is all that was not read."""
+        """Drop what has not arrived; while the network is blocked, that is everything unread."""
         while self._chunks and (self._blocked() or self._chunks[-1][0] > trio.current_time()):
             _, what = self._chunks.pop()
             self.unread_bytes -= 0 if isinstance(what, End) else len(what)
@@ -99,14 +99,14 @@ class Pipe:
         self.notify()
 
     def arrived(self) -> memoryview | End | None:
-        """The oldest that has arrived and was not taken, None when there is nothing."""
+        """The oldest chunk or end that has arrived and was not taken; None if there is none."""
         if not self._chunks or self._blocked():
             return None
         arrival, what = self._chunks[0]
         return what if arrival <= trio.current_time() else None
 
     def take(self, size: int) -> bytes:
-        """Take `size` bytes of what `arrived` returned."""
+        """Take `size` bytes of the chunk that `arrived` returned."""
         arrival, what = self._chunks.popleft()
         assert not isinstance(what, End)
         if size < len(what):
@@ -123,7 +123,7 @@ class Pipe:
             signal.wake()
 
     async def changed(self, until: float = math.inf) -> None:
-        """Wait until something changes: room, the end, the network. Look again afterwards."""
+        """Wait until the pipe or the network may have changed, or until `until`. Callers check the state again."""
         signal = TimedSignal()
         self._waiting[signal] = None
         try:
@@ -132,9 +132,9 @@ class Pipe:
             self._waiting.pop(signal, None)
 
     async def arrival(self) -> None:
-        """Wait until something may have arrived. Look again afterwards."""
+        """Wait until something may have arrived. Callers check the state again."""
         await self.changed(self._chunks[0][0] if self._chunks and not self._blocked() else math.inf)
 
 
 def _ignore() -> None:
-    """Nothing watches."""
+    """The default of `Pipe.on_change`."""

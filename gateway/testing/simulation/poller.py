@@ -1,4 +1,4 @@
-"""The poller of the network in memory: see `odradek.gateway.net.poller`, whose tests it passes."""
+"""The poller of the memory network: see `odradek.gateway.net.poller`, whose tests it passes."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class _Watched(Generic[T]):
-    """One transport, and how much of what came for it has been reported; `number` is its place among all of them."""
+    """One transport, and how many of its arrivals were reported; `number` gives the order of registration."""
 
     __slots__ = ("_arrivals", "_is_broken", "_poller", "incoming", "is_registered", "key", "number", "transport")
 
@@ -30,18 +30,18 @@ class _Watched(Generic[T]):
         self._is_broken = False
 
     def change(self) -> None:
-        """Something is on its way, was taken, or has ended."""
+        """Called when something was sent or taken, or the connection ended."""
         self._poller.changed(self)
 
     def has_news(self, now: float) -> bool:
-        """Whether anything came since this was called last."""
+        """True if anything has arrived, or the connection has broken, since the last call."""
         arrivals, is_broken = self.incoming.arrivals(now), self.transport.is_broken
         has_news = arrivals > self._arrivals or is_broken > self._is_broken
         self._arrivals, self._is_broken = max(arrivals, self._arrivals), is_broken
         return has_news
 
     def may_have_news(self, now: float) -> bool:
-        """Whether any may come later without a change before."""
+        """True if something may arrive later without a call of `change` before."""
         return self.incoming.is_blocked or self.incoming.next_arrival(now) < math.inf
 
 
@@ -51,8 +51,8 @@ _IN_ORDER: Final = attrgetter("number")
 class MemoryPoller(Generic[T]):
     """Reports transports in the order in which they were registered.
 
-    Most transports have nothing to report most of the time: only those are looked at that have changed since, or have
-    something on its way.
+    Most transports have nothing to report most of the time, so only those are checked that have changed since the last
+    wait, or have data in transit.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class MemoryPoller(Generic[T]):
             self._moving.pop(watched, None)
 
     def changed(self, watched: _Watched[T]) -> None:
-        """Look at it in the next wait; the pipe of one that is not registered any more may still change."""
+        """Check it in the next wait. Ignored if it is no longer registered, since its pipe may still change."""
         if watched.is_registered:
             self._moving[watched] = None
         self._changed.wake()
@@ -93,7 +93,7 @@ class MemoryPoller(Generic[T]):
         try:
             await self._changed.wait(until)
         except trio.Cancelled:
-            self._changed.wake()  # what it was woken for is found by the next wait
+            self._changed.wake()  # so that the next wait reports what this one was woken for
             raise
         return self.ready()
 

@@ -1,14 +1,14 @@
-"""Trio made deterministic: virtual time, and a scheduler whose every choice follows from a seed.
+"""Deterministic Trio: virtual time, and a scheduler whose every choice is determined by a seed.
 
-The flag, the random and the queue that Trio's scheduler uses are private to it, as is its heap of deadlines; this
-module and `timers.py` are the only ones that touch them.
-A process can be paused, as by SIGSTOP: its tasks are those whose context has its `Pause`, and while it is paused they
-are kept out of the scheduler's queue.
+The flag, the random generator, the queue and the heap of deadlines of Trio's scheduler are private; only this module
+and `timers.py` use them.
+A process can be paused, as by SIGSTOP: its tasks are those whose context contains its `Pause`, and while it is paused
+they are kept out of the scheduler's queue.
 
-Four traps: a worker thread would let virtual time jump while it works (blocking calls go through
-`Environment.run_blocking`); importing Hypothesis reseeds Trio's random (so the run has one of its own); a broker that
-runs in another thread takes from the same random (so it has its own, too); iterating over a set of strings differs from
-process to process (use dicts).
+Four traps: virtual time would jump while a worker thread runs (so blocking calls go through
+`Environment.run_blocking`); importing Hypothesis reseeds Trio's generator (so a run has its own); a broker in another
+thread draws from the same generator (so each thread has its own); the order of a set of strings differs between
+processes (so use dicts).
 """
 
 import math
@@ -30,12 +30,12 @@ _RANDOM: Final = "_r"
 
 
 class _Chance(random.Random):
-    """Trio's random for all threads: the one that made it gets what `seed` says, any other what it had before."""
+    """Trio's random generator: seeded for the thread that creates it, the previous one for all other threads."""
 
     def __init__(self, seed: int, before: random.Random) -> None:
         super().__init__(seed)
         self._thread = threading.get_ident()
-        self._ours = random.Random(seed)  # noqa: S311 - chance is to be foretold here
+        self._ours = random.Random(seed)  # noqa: S311 - it must be predictable
         self._before = before
 
     def _of_this_thread(self) -> random.Random:
@@ -46,33 +46,33 @@ class _Chance(random.Random):
         return self._of_this_thread().random()
 
     def shuffle(self, x: MutableSequence[Any]) -> None:
-        """See `random.Random.shuffle`, which draws nothing for one task; most turns of the loop have one."""
+        """See `random.Random.shuffle`. One task, the usual case, needs no draw."""
         if len(x) > 1:
             self._of_this_thread().shuffle(x)
 
 
 class Pause:
-    """Whether a process stands still. What wakes one of its tasks meanwhile has its effect when it goes on."""
+    """The pause of a process. A task of it that is woken during the pause runs when the pause ends."""
 
     def __init__(self) -> None:
         self.is_paused = False
         self._held: list[trio.lowlevel.Task] = []
 
     def enter(self) -> None:
-        """Make the current task, and all that it starts from now on, tasks of the process."""
+        """Make the current task, and all tasks that it starts from now on, tasks of the process."""
         _PROCESS.set(self)
 
     @property
     def is_current(self) -> bool:
-        """Whether the current task is one of the process."""
+        """True if the current task belongs to the process."""
         return _PROCESS.get() is self
 
     def begin(self) -> None:
-        """Stand still from now on; what is due in this very moment still happens."""
+        """Pause from now on; tasks that are already scheduled still run."""
         self.is_paused = True
 
     def end(self) -> None:
-        """Go on. Idempotent."""
+        """Continue the process. Idempotent."""
         self.is_paused = False
         held, self._held = self._held, []
         for task in held:
@@ -88,7 +88,7 @@ class Pause:
 _PROCESS: Final[ContextVar[Pause | None]] = ContextVar("process", default=None)
 
 
-def _runner_of(task: trio.lowlevel.Task) -> Any:  # noqa: ANN401 - it is Trio's own
+def _runner_of(task: trio.lowlevel.Task) -> Any:  # noqa: ANN401 - a private type of Trio
     return getattr(task, "_runner")  # noqa: B009 - private
 
 
@@ -113,7 +113,7 @@ def _pausable() -> Generator[None]:
 
 @contextmanager
 def deterministic_scheduling(seed: int) -> Generator[None]:
-    """Within the block `trio.run` schedules tasks as `seed` says. Raises AssertionError if Trio has changed inside."""
+    """Within the block, `seed` determines Trio's scheduling. Raises AssertionError if Trio's private names changed."""
     module: Any = import_module("trio._core._run")
     assert isinstance(getattr(module, _FLAG, None), bool), f"this Trio has no {_FLAG}"
     chance = getattr(module, _RANDOM, None)
@@ -129,10 +129,10 @@ def deterministic_scheduling(seed: int) -> Generator[None]:
 
 
 def run_virtually(seed: int, main: Callable[[], Awaitable[T]]) -> T:
-    """Run `main` to its end in virtual time: sleeping costs nothing, and one seed gives one course of events."""
+    """Run `main` to its end in virtual time: sleeping takes no real time, and a seed determines all events."""
 
     async def run() -> T:
-        getattr(trio.lowlevel.current_task(), "_runner").instruments = {}  # noqa: B009 - asked five times in each turn
+        getattr(trio.lowlevel.current_task(), "_runner").instruments = {}  # noqa: B009 - Trio reads it five times in each turn
         return await main()
 
     with deterministic_scheduling(seed), _pausable():
@@ -142,8 +142,8 @@ def run_virtually(seed: int, main: Callable[[], Awaitable[T]]) -> T:
 def _virtual_clock() -> trio.abc.Clock:
     """A clock that jumps to the next deadline when no task can run.
 
-    Trio accepts none but its own `MockClock` here. That asks the real clock whenever it is asked, and Trio for all its
-    statistics before it jumps; its methods are replaced by what they come to, which saves a tenth of a simulation.
+    Trio accepts only its own `MockClock` here, which reads the real clock in each call, and all of Trio's statistics
+    before it jumps. Replacing its methods by simpler equivalents saves a tenth of a simulation's time.
     """
     clock: Any = trio.testing.MockClock(autojump_threshold=0)
     run: Any = getattr(import_module("trio._core._run"), "GLOBAL_RUN_CONTEXT")  # noqa: B009 - not exported

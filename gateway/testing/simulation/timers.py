@@ -1,7 +1,7 @@
-"""Waits that end at a moment of virtual time without Trio's cancel scopes, which cost more than all else of a wait.
+"""Waits with a deadline in virtual time and without Trio's cancel scopes, which are the largest cost of a wait.
 
-Trio keeps its scopes by deadline in a heap that is private to it. What waits here stands in that heap in the place of a
-scope, is due when a scope would be, and continues its task where a scope cancels it. So tasks run in the same order.
+Trio keeps its scopes by deadline in a private heap. A `TimedSignal` is in that heap in place of a scope: at its
+deadline it continues its task where a scope would cancel it. So tasks run in the same order as with scopes.
 """
 
 import math
@@ -14,9 +14,9 @@ _RUN: Final[Any] = getattr(import_module("trio._core._run"), "GLOBAL_RUN_CONTEXT
 
 
 class TimedSignal:
-    """Continues the one task that waits here at the next `wake`, or at a deadline; without one, the next wait returns.
+    """Continues the one waiting task at the next `wake` or a deadline; a `wake` without one ends the next wait.
 
-    A wait that `is_shielded` ends when it is due, whatever is cancelled meanwhile.
+    If `is_shielded`, cancellation does not end a wait.
     """
 
     __slots__ = ("_is_set", "_is_shielded", "_registered_deadline", "_task")
@@ -24,18 +24,18 @@ class TimedSignal:
     def __init__(self, *, is_shielded: bool = False) -> None:
         self._is_set = False
         self._is_shielded = is_shielded
-        self._registered_deadline = math.inf  # Trio looks here whether an entry of its heap still counts
+        self._registered_deadline = math.inf  # Trio reads this to check whether a heap entry is current
         self._task: trio.lowlevel.Task | None = None
 
     def wake(self) -> None:
-        """Continue the task that waits, or let the next wait return at once."""
+        """Continue the waiting task, or let the next wait return at once."""
         if self._task is None:
             self._is_set = True
         else:
             self._continue()
 
     async def wait(self, deadline: float = math.inf) -> None:
-        """Wait for the next `wake`, but not after `deadline`. One task waits at a time."""
+        """Wait for the next `wake`, at most until `deadline`. Only one task may wait at a time."""
         assert self._task is None, "a task waits here already"
         if self._is_set:
             self._is_set = False
@@ -48,7 +48,7 @@ class TimedSignal:
         await trio.lowlevel.wait_task_rescheduled(self._abort)
 
     def _cancel(self, _reason: object) -> None:
-        """What Trio calls when the deadline has come."""
+        """Called by Trio at the deadline."""
         self._continue()
 
     def _continue(self) -> None:
@@ -71,7 +71,7 @@ class TimedSignal:
 
 
 async def sleep_shielded(seconds: float) -> None:
-    """Sleep for all of that time, whatever is cancelled meanwhile."""
+    """Sleep for the whole time, even if cancelled."""
     if seconds > 0:
         await TimedSignal(is_shielded=True).wait(trio.current_time() + seconds)
     else:

@@ -1,15 +1,15 @@
-"""What happened in a simulation, in order, and a digest of it: the same seed must give the same digest every time."""
+"""The events of a simulation, in order, and their digest: the same seed must always give the same digest."""
 
 import hashlib
 from collections import deque
 from typing import Final, NamedTuple
 
 KEPT_EVENTS: Final = 400
-"""How many of the newest events are kept to be shown; the digest covers all."""
+"""The number of newest events that are kept for display; the digest covers all."""
 
 
 class Event(NamedTuple):
-    """One event: microseconds of virtual time, the host it happened on, and what it was."""
+    """One event: its virtual time in microseconds, its host, and its description."""
 
     time_us: int
     host: str
@@ -36,7 +36,7 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """The digest of everything up to now, in hexadecimal."""
+        """The digest of all events up to now, in hexadecimal."""
         return self._hash.hexdigest()
 
     def newest(self, count: int = KEPT_EVENTS) -> list[Event]:

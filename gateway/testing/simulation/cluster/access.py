@@ -1,7 +1,7 @@
-"""A client of a cluster: it finds the leader or coordinator for a request, and the next one when that has changed.
+"""A client of a cluster: it finds the leader or coordinator for a request, and finds it again when it has changed.
 
-Errors that occur because leaders and coordinators move (`PASSING`) count as no answer: the request may have had its
-effect or not, and the load sends it again, as real clients do.
+Errors that occur because leaders and coordinators move (`PASSING`) count as no answer: the request may or may not have
+taken effect, and the load sends it again, as real clients do.
 """
 
 import dataclasses
@@ -64,9 +64,9 @@ PASSING: Final = frozenset(
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
-"""Errors that are over when a leader or coordinator is found again."""
+"""Errors that end once the new leader or coordinator is found."""
 NOT_YET_KNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-"""What a broker says of a topic that its metadata does not have yet; passing where partitions are used."""
+"""Errors for a topic that a broker's metadata does not contain yet; temporary for `USE_PARTITIONS`."""
 
 
 class Partition(NamedTuple):
@@ -143,7 +143,7 @@ class ClusterClient:
                 else:
                     found[index] = await self._find(target_of(request))
             for_node: dict[int, list[int]] = {}
-            for index, node in found.items():  # of batches for one partition none overtakes another to a new leader
+            for index, node in found.items():  # the node found last, so that batches for one partition keep their order
                 target = target_of(requests[index])
                 for_node.setdefault(node if target is None else self._known.get(target, node), []).append(index)
             async with trio.open_nursery() as nursery:
@@ -160,7 +160,7 @@ class ClusterClient:
                 answers[index] = answer
 
     async def _ask(self, node: int, requests: list[Message], until_s: float) -> list[Message | None]:
-        """Ask one node; one call at a time has its connection."""
+        """Send requests to one node; only one call at a time uses its connection."""
         async with self._locks[node]:
             connection = self._connections[node]
             try:
@@ -170,7 +170,7 @@ class ClusterClient:
                 raise
 
     def _is_over(self, request: Message, answer: Message | None) -> bool:
-        """Whether there is no answer, or none that counts; then its place is looked for again."""
+        """True if there is no answer, or only a temporary error; then the node is looked up again."""
         if answer is not None and not any(self._passes(request, code) for code in codes_of(answer)):
             return False
         for place in places_of(request):
@@ -182,7 +182,7 @@ class ClusterClient:
         return code in PASSING or (code in NOT_YET_KNOWN and isinstance(request, USE_PARTITIONS))
 
     async def _read(self, request: FetchRequest | ListOffsetsRequest, until_s: float) -> Message | None:
-        """Ask all leaders at once; of a Fetch some may not answer, of ListOffsets all must."""
+        """Send to all leaders at once. A Fetch may return some partitions only; ListOffsets returns all or None."""
         found = {place: await self._find(place) for place in places_of(request) if isinstance(place, Partition)}
         parts: dict[int, list[int]] = {}
         for place, node in found.items():  # a look-up for one may have found another leader of the others
@@ -200,10 +200,10 @@ class ClusterClient:
                 nursery.start_soon(ask, node, reduced(request, wanted, self._epochs))
         return merged(answers) if len(answers) == len(parts) or isinstance(request, FetchRequest) else None
 
-    # Who is asked
+    # Finding nodes
 
     async def _find(self, place: Target) -> int:
-        """The node for a request. Ends by cancellation only, when there is none."""
+        """The node for a request. While there is none, retries until it is cancelled."""
         while True:
             if place is None:
                 return self._chance.choice(list(self._connections))
@@ -220,7 +220,7 @@ class ClusterClient:
         for topic in answer.topics:
             for part in topic.partitions:
                 found = Partition(topic.name or "", part.partition_index)
-                # A broker that was cut off may still have an older epoch, to which no client goes back.
+                # A broker that was cut off may still return an older epoch, which clients ignore.
                 if part.leader_id in self._connections and part.leader_epoch >= self._epochs.get(found, -1):
                     self._known[found], self._epochs[found] = part.leader_id, part.leader_epoch
 
@@ -245,11 +245,11 @@ USE_PARTITIONS: Final = (
     AddPartitionsToTxnRequest,
     TxnOffsetCommitRequest,
 )
-"""Requests that a broker refuses as long as its metadata lacks their topic."""
+"""Requests that a broker rejects until its metadata contains their topic."""
 
 
 def target_of(request: Message) -> Target:
-    """Whom a request is for that one node can answer."""
+    """The partition or coordinator for a request that one node can answer."""
     if isinstance(request, ProduceRequest):
         topic = request.topic_data[0]
         return Partition(topic.name, topic.partition_data[0].index)
@@ -257,7 +257,7 @@ def target_of(request: Message) -> Target:
 
 
 def places_of(request: Message) -> Sequence[Partition | Coordinator]:
-    """Whom a request is for; of one that reads, each partition's leader."""
+    """The partitions or the coordinator for a request; every partition of a Fetch or ListOffsets."""
     if isinstance(request, FetchRequest):
         [wanted] = request.topics
         return [Partition(wanted.topic, each.partition) for each in wanted.partitions]
@@ -299,7 +299,7 @@ def _coordinator_of(request: Message) -> Coordinator | None:
 def reduced(
     request: FetchRequest | ListOffsetsRequest, wanted: Sequence[int], epochs: Mapping[Partition, int]
 ) -> Message:
-    """The same for some of its partitions, with the leaders' epochs that are known."""
+    """The same request for the partitions `wanted` only, with the leader epochs that are known."""
     if isinstance(request, FetchRequest):
         [topic] = request.topics
         fetched = tuple(
@@ -318,7 +318,7 @@ def reduced(
 
 
 def merged(answers: Sequence[Message]) -> Message | None:
-    """One answer made of those to the parts of a request."""
+    """Merges the answers to the parts of a request."""
     fetched = [each for each in answers if isinstance(each, FetchResponse)]
     if fetched:
         read = tuple(part for each in fetched for part in each.responses[0].partitions)

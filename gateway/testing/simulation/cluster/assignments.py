@@ -1,10 +1,10 @@
-"""The assignments of all partitions, judged by the committed records of the metadata log that change them.
+"""Checks the assignments of all partitions against the committed records of the metadata log that change them.
 
 A reassignment (KIP-455) grows a partition, and shrinks it once all replicas that stay are in sync:
 
-    1,2,3 ─► 4,2,3,1, adding 4, removing 1 ─► 4,2,3          or, taken back, ─► 2,3,1
+    1,2,3 ─► 4,2,3,1, adding 4, removing 1 ─► 4,2,3          or, if cancelled, ─► 2,3,1
 
-What is expected is computed from the records alone, and from what an operator has requested (`replica_changes.py`).
+The expected assignment is computed only from the records and from an operator's requests (`replica_changes.py`).
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Which brokers have a partition, as the log says."""
+    """The assignment of a partition according to the log."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -41,7 +41,7 @@ class Assignment(NamedTuple):
 
     @property
     def is_changing(self) -> bool:
-        """Whether a reassignment is under way."""
+        """True while a reassignment is under way."""
         return bool(self.adding or self.removing)
 
     @property
@@ -55,7 +55,7 @@ class Assignment(NamedTuple):
         return tuple(each for each in self.replicas if each not in self.removing)
 
     def changed(self, record: PartitionChangeRecord) -> "Assignment":
-        """What it is after a change."""
+        """The assignment after a change."""
         return Assignment(
             replicas=self.replicas if record.replicas is None else record.replicas,
             isr=self.isr if record.isr is None else record.isr,
@@ -76,19 +76,19 @@ class Assignments:
         self._heard: set[tuple[Place, tuple[int, ...]]] = set()
 
     def is_changing(self, place: Place) -> bool:
-        """Whether a reassignment of a partition is under way."""
+        """True while a reassignment of the partition is under way."""
         now = self._now.get(place)
         return now is not None and now.is_changing
 
     def will_request(self, place: Place, replicas: tuple[int, ...] | None) -> None:
-        """An operator is about to request these replicas, or with None that a reassignment is taken back."""
+        """Record that an operator is about to request these replicas, or with None to cancel a reassignment."""
         if replicas is not None:
             self._requested.setdefault(place, set()).add(replicas)
             self._heard.discard((place, replicas))
             self._hear(place)
 
     def was_accepted(self, place: Place, replicas: tuple[int, ...]) -> None:
-        """The request is answered without an error: since it was sent, the log has had this target."""
+        """Check, for a request that has succeeded, that the log has had this target since it was sent."""
         heard = place not in self._now or (place, replicas) in self._heard
         message = f"{_name(place)} is {self._now.get(place)}, though {replicas} were accepted"
         check(heard, Invariant.REASSIGNED_AS_REQUESTED, message)
@@ -99,7 +99,7 @@ class Assignments:
             self._heard.add((place, now.target))
 
     def follow(self, batch: StoredBatch) -> None:
-        """A batch of the metadata log is committed."""
+        """Replay a committed batch of the metadata log."""
         if parse_header(memoryview(batch.data)).is_control:
             return
         for record in read_records(memoryview(batch.data)):
@@ -165,7 +165,7 @@ class Assignments:
         check(is_requested, Invariant.REASSIGNED_AS_REQUESTED, where)
 
     def check_ended(self) -> None:
-        """Once faults are over, no reassignment is under way, and every partition has a leader."""
+        """Check at the end that no reassignment is under way, and every partition has a leader and a full ISR."""
         left = {
             _name(place): now
             for place, now in self._now.items()
@@ -174,7 +174,7 @@ class Assignments:
         check(not left, Invariant.REASSIGNMENTS_END, f"in the end there are {left}")
 
     def check_is(self, place: Place, replicas: tuple[int, ...]) -> None:
-        """Its replicas are those requested last, unless its topic is deleted."""
+        """Check that the partition has the replicas requested last, unless its topic was deleted."""
         now = self._now.get(place)
         message = f"{_name(place)} is {now} in the end, requested was {replicas}"
         check(now is None or now.replicas == replicas, Invariant.REASSIGNED_AS_REQUESTED, message)

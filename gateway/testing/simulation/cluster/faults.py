@@ -1,9 +1,12 @@
-"""What goes wrong in a simulated cluster: the seed decides the mix of faults, their times, and how long they last.
+"""The faults of a simulated cluster: the seed decides their mix, their times and their durations.
 
-Faults may overlap. Three limits keep what is promised a promise: a disk is lost only while every replica is in sync;
-until all are in sync again no other is lost, and one broker does not end uncleanly (`trust.py`); a voter for good loses
-the logs of partitions alone, as where `metadata.log.dir` is another disk (a voter without its votes may elect a second
-leader).
+Faults may overlap. Three limits exclude faults under which Kafka does not keep its guarantees either:
+
+- A disk is lost only while every replica is in sync.
+- Until all replicas are in sync again, no other disk is lost, and at least one broker does not end uncleanly
+  (`trust.py`).
+- A voter that stays a voter loses only the logs of partitions, as if `metadata.log.dir` were on another disk: a voter
+  that has lost its votes may elect a second leader.
 """
 
 from collections import Counter
@@ -53,16 +56,16 @@ def mix_of(world: World, wanted: Sequence[str] | None = None) -> tuple[str, ...]
 
 
 def _is_metadata(key: PartitionKey) -> bool:
-    """Whether it is the metadata log, or a snapshot of it."""
+    """True for the metadata log and its snapshots."""
     return key == METADATA_KEY or snapshot_of(key) is not None
 
 
 class Faults:
-    """Makes the nodes' lives hard for a while, then repairs everything.
+    """Causes faults for some time, then repairs everything.
 
-    `hosts` are by node id; `clients` the names of clients' hosts. `leaders()` are nodes that lead something now, the
-    likeliest to be hit; `trusted` says which may end uncleanly, and lose their disks. `replicas` are changed by
-    request; `changes` is there where the quorum's voters change.
+    `hosts` are by node id; `clients` are the names of clients' hosts. `leaders()` returns the nodes that lead a
+    partition or the quorum, which are chosen most often; `trusted` decides which nodes may end uncleanly and lose
+    their disks. `replicas` requests reassignments and elections; `changes` is None if the voters are fixed.
     """
 
     def __init__(
@@ -119,7 +122,7 @@ class Faults:
         return DiskPace(busy_ms=(0.1, self._chance.choice((1.0, 5.0))))
 
     async def run(self, nursery: trio.Nursery, until_s: float) -> None:
-        """Do harm until `until_s`, then repair everything and start what is down in `nursery`."""
+        """Cause faults until `until_s`, then repair everything, and start nodes that are down in `nursery`."""
         async with trio.open_nursery() as harms:
             while trio.current_time() < until_s and self.kinds:
                 await trio.sleep(self._chance.uniform(0.1, 2 * self._gap_s))
@@ -156,7 +159,7 @@ class Faults:
                 host.start(nursery)
 
     def _lasting_s(self, longest: float = 12.0) -> float:
-        """How long a fault lasts; often so short that it is hardly noticed."""
+        """The duration of a fault, often much shorter than `longest`."""
         return self._chance.choice((0.1, 0.3, 1.0)) * longest * self._chance.random()
 
     # Processes
@@ -168,7 +171,7 @@ class Faults:
         self._ending.pop(host, None)
 
     def _may_end(self, host: BrokerHost, kind: str) -> bool:
-        """Whether a host may end uncleanly now, which is noted; else the fault of this kind does not happen."""
+        """True if a host may end uncleanly now, which is then recorded; else the fault is not counted as done."""
         node = self._node_of(host)
         if not self._trusted.may_end_uncleanly(node):
             self.done[kind] -= 1

@@ -1,7 +1,8 @@
-"""What must hold in a cluster after every step, whatever fails: looked up in the nodes' memory and on their disks.
+"""The invariants of a cluster, checked after every step in the nodes' memory and on their disks.
 
-What is committed is what a replica's high watermark has ever passed; it is taken down the first time, and compared with
-every replica from then on. A step is a message that comes to a node, or a blocking call of it that has its effect.
+A batch is committed once any replica's high watermark has passed it; it is recorded then, and compared with every
+replica from then on. A step is the arrival of a message at a node, or the moment when one of its blocking calls takes
+effect.
 """
 
 from collections import Counter
@@ -26,13 +27,13 @@ from odradek.partitions.model import PartitionKey, StoredBatch
 from odradek.partitions.state import PartitionState
 
 EPOCH_AT: Final = slice(12, 16)
-"""Where a batch has its leader epoch."""
+"""The bytes of a batch that contain its leader epoch."""
 _LOG: Final = attrgetter("log")
 _REPLICA: Final = attrgetter("replica")
 
 
 class Mirror:
-    """The batches of one log on one disk, followed as it grows, is cut, and is read again after a crash."""
+    """The batches of one log on one disk, updated as the log grows, is truncated, and is loaded again after a crash."""
 
     __slots__ = ("batches", "checked", "end_offset", "live", "newest")
 
@@ -42,11 +43,11 @@ class Mirror:
         self.end_offset = 0
         """The offset after the last batch."""
         self.checked = 0
-        """How many of them, at least, were seen to be committed as they are."""
+        """The number of batches at the start that are known to equal the committed ones."""
         self.live: object = None
 
     def follow(self, log: DiskLog) -> int:
-        """Take what is on the disk now; return the place of the first batch that is new, or their number."""
+        """Read the log from the disk; return the index of the first new batch, or the number of batches if none is."""
         start = self._take(log)
         self.newest = self.batches[-1] if self.batches else None
         self.end_offset = self.newest.last_offset + 1 if self.newest is not None else 0
@@ -70,7 +71,7 @@ class Mirror:
         return known
 
     def _goes_on(self, log: DiskLog) -> bool:
-        """Whether the newest batch known is still where it was."""
+        """True if the newest known batch is still in the log."""
         if not self.batches:
             return True
         last = self.batches[-1]
@@ -83,7 +84,7 @@ class Mirror:
         return False
 
     def is_up_to_date(self, log: DiskLog) -> bool:
-        """Whether it is this log that is followed, and it ends as it is known to end."""
+        """True if the batches are those of this log, and its end has not changed."""
         live = log.live
         if live is not self.live or live.log_end_offset != self.end_offset:
             return False
@@ -92,7 +93,7 @@ class Mirror:
 
 
 class Committed:
-    """What was ever committed of one partition, and every batch that was ever on a disk."""
+    """All batches of one partition that were ever committed, and all that were ever on a disk (`seen`)."""
 
     def __init__(self) -> None:
         self.batches: list[StoredBatch] = []
@@ -100,13 +101,13 @@ class Committed:
         self.seen: dict[tuple[int, bytes], bytes] = {}
 
     def add(self, batch: StoredBatch) -> None:
-        """The next one."""
+        """Append the next committed batch."""
         self.places[batch.base_offset] = len(self.batches)
         self.batches.append(batch)
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last one."""
+        """The offset after the last committed batch."""
         return self.batches[-1].last_offset + 1 if self.batches else 0
 
 
@@ -115,14 +116,14 @@ def _keys(voters: VoterSet | None) -> set[ReplicaKey]:
 
 
 class Member(NamedTuple):
-    """A replica of a partition, by its node."""
+    """The replica of a partition on a node."""
 
     node: int
     key: PartitionKey
 
 
 class WatchedLog(NamedTuple):
-    """A log on a disk, and what is known of it."""
+    """A log on a disk, and its mirror."""
 
     log: DiskLog
     member: Member
@@ -130,7 +131,7 @@ class WatchedLog(NamedTuple):
 
 
 class WatchedReplica:
-    """A replica in a node's memory, and what was seen of it last."""
+    """A replica in a node's memory, and its state at the last check."""
 
     __slots__ = ("high_watermark", "member", "replica", "role", "state")
 
@@ -143,10 +144,10 @@ class WatchedReplica:
 
 
 class Invariants:
-    """Looks on. What is found first is kept in `found`, and `on_found` is called: no production code is to catch it.
+    """Checks all nodes. The caller must not raise a Violation into production code, which might catch it.
 
-    `compacted` are topics whose batches change, `lost` nodes whose disk was lost and of which the controller does not
-    know that yet.
+    `compacted` contains topics whose batches change; `lost` contains nodes whose disk was lost and that have not
+    registered since. `on_committed` contains callbacks, by topic, for each batch that is newly committed.
     """
 
     def __init__(self, world: World, hosts: Mapping[int, BrokerHost]) -> None:
@@ -168,7 +169,7 @@ class Invariants:
         self._epochs: dict[int, int] = {}
 
     def look(self, name: str) -> None:
-        """Check what a step of the host `name` may have changed. Raises Violation."""
+        """Check everything that a step of the host `name` may have changed. Raises Violation."""
         node = self._nodes.get(name)
         if node is None:
             return
@@ -182,14 +183,14 @@ class Invariants:
             self._look_at_image(node, broker)
 
     def look_at_all(self) -> None:
-        """Check what a step may have changed on any host, before its next one shows it. Raises Violation."""
+        """Check all hosts now, without waiting for their next steps. Raises Violation."""
         for host in self._hosts.values():
             self.look(host.host)
 
     # Disks
 
     def _logs_of(self, node: int, logs: Mapping[PartitionKey, DiskLog]) -> Sequence[WatchedLog]:
-        """The logs on a node's disk. There are many steps, and the logs are the same ones after most of them."""
+        """The logs on a node's disk; cached, since after most steps the logs are the same."""
         watched = self._logs[node]
         if len(watched) != len(logs) or any(map(is_not, logs.values(), map(_LOG, watched))):
             members = [Member(node, key) for key in logs]
@@ -238,7 +239,7 @@ class Invariants:
         self._look_at_voters(node, broker)
 
     def _replicas_of(self, node: int, broker: Broker) -> Sequence[WatchedReplica]:
-        """The replicas in a node's memory, which are the same ones after most steps, too."""
+        """The replicas in a node's memory; cached, since after most steps they are the same."""
         watched, replicas = self._replicas[node], [*broker.services.replicas.opened(), broker.services.quorum.replica]
         if len(watched) != len(replicas) or any(map(is_not, replicas, map(_REPLICA, watched))):
             known = {id(each.replica): each for each in watched}
@@ -255,7 +256,7 @@ class Invariants:
         self._commits(watched.member, now)
 
     def _look_at_voters(self, node: int, broker: Broker) -> None:
-        """A leader that appends a set while it leads compares it with the one that it knows to be committed."""
+        """Compare a voter set that a leader appends with the committed set: they may differ by one voter."""
         quorum = broker.services.quorum
         replica, core = quorum.replica, quorum.core
         named = replica.voters
@@ -275,7 +276,7 @@ class Invariants:
             raise Violation(Invariant.ONE_VOTER_AT_A_TIME, text)
 
     def _commits(self, member: Member, high_watermark: int) -> None:
-        """A replica's high watermark is there: what it has below is what is committed."""
+        """Record or compare the replica's batches below its high watermark, which are committed."""
         if member.key.topic in self.compacted:
             return
         facts, mirror = self._facts(member.key), self._mirrors.get(member)
@@ -311,7 +312,7 @@ class Invariants:
         self.tally["leaders"] += 1
         newest = self._newest(member.key)
         if member.key == METADATA_KEY or newest is None or newest.leader_epoch > role.state.leader_epoch:
-            return  # the quorum has its own check; another leader was elected since
+            return  # the quorum has its own check; or another leader was elected since
         self._check_holds(member, Invariant.LEADER_COMPLETE, "leads")
 
     # Metadata
@@ -363,7 +364,7 @@ class Invariants:
             self._check_member(Member(node, key))
 
     def _check_member(self, member: Member) -> None:
-        """More is committed, or a log was cut, or came back after a crash."""
+        """Check a replica after a commit, after a truncation, or after its log was loaded again."""
         if self._may_be_elected(member) and self._lacks(member):
             self._look_at_all_images()  # a controller may have published since its last step
             if self._may_be_elected(member):
@@ -387,7 +388,7 @@ class Invariants:
             raise Violation(invariant, text)
 
     def _lacks(self, member: Member) -> bool:
-        """Whether some of what is committed is not on the disk of a replica that ought to have it."""
+        """True if committed batches are missing from the disk of a replica that must have them."""
         facts, mirror = self._committed.get(member.key), self._mirrors.get(member)
         if facts is None or member.node in self.lost or member.key.topic in self.compacted:
             return False
@@ -402,11 +403,11 @@ class Invariants:
         return not same
 
     def in_sync(self) -> bool:
-        """Whether every replica of every partition is in sync, and every disk known."""
+        """True if every replica of every partition is in sync, and no node in `lost` has still to register."""
         return self.image is not None and not self.lost and not self.out_of_sync()
 
     def out_of_sync(self) -> list[str]:
-        """The partitions that have replicas out of sync, and those."""
+        """A description of each partition with replicas that are out of sync."""
         if self.image is None:
             return []
         return [
@@ -422,7 +423,7 @@ class Invariants:
         return [part for topic in topics for part in topic.partitions]
 
     def leaders(self) -> list[int]:
-        """The active controller's node, and those that lead partitions."""
+        """The node of the active controller, then the nodes that lead partitions."""
         if self.image is None:
             return []
         found = {part.leader for part in self.partitions()}

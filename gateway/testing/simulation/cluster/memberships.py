@@ -1,7 +1,7 @@
-"""A consumer group of the new protocol (KIP-848) as the committed records of its coordinator's log say.
+"""The state of a consumer group of the new protocol (KIP-848) according to the committed records of its log.
 
-Its coordinator moves from broker to broker, and a former one may answer what needs no record with what it knew, as in
-Kafka. So what a group has decided is judged by its log, and what its members are told is compared with that.
+The coordinator moves between brokers, and a former one may still answer, with old state, requests that need no record,
+as in Kafka. So a group's decisions are checked in its log, and the answers to its members are compared with the log.
 """
 
 from collections import Counter
@@ -29,14 +29,14 @@ _DELETED: Final = -1
 
 
 class Membership(NamedTuple):
-    """A member's epoch, and the partitions that are its own until it has given them up."""
+    """A member's epoch, and the partitions that it owns until it has revoked them."""
 
     epoch: int
     held: frozenset[Held]
 
 
 class MembersOracle(RecordedOracle, EpochOracle):
-    """See `EpochOracle`: for the group `group`, which reads `topic`. `follow` is told what its log has."""
+    """See `EpochOracle`: for the group `group`, which reads `topic`. `follow` replays its log."""
 
     def __init__(self, group: str, topic: str) -> None:
         super().__init__(topic)
@@ -50,7 +50,7 @@ class MembersOracle(RecordedOracle, EpochOracle):
     # The log
 
     def follow(self, batch: StoredBatch) -> None:
-        """A batch of a partition of `__consumer_offsets` is committed. Raises Violation."""
+        """Replay a committed batch of `__consumer_offsets`. Raises Violation."""
         if parse_header(memoryview(batch.data)).is_control:
             return
         for record in read_records(memoryview(batch.data)):
@@ -86,7 +86,7 @@ class MembersOracle(RecordedOracle, EpochOracle):
         self._members[member_id] = now
 
     def _offset_changes(self, partition: int, offset: int) -> None:
-        """It is one that was sent and not refused; below what was acknowledged, one that was not answered as yet."""
+        """Check that the offset was sent and not rejected; if lower than an acknowledged one, that it is unanswered."""
         self._sent[partition, offset] -= 1
         floor = self._committed.get(partition, _DELETED)
         text = f"{offset} is committed for {partition}, {floor} was acknowledged"
@@ -110,7 +110,7 @@ class MembersOracle(RecordedOracle, EpochOracle):
         super().was_refused(partition, offset)
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:
-        """Whether the log says that the member is out of the group, or in a later epoch without the partition."""
+        """True if, in the log, the member has left the group, or is in a later epoch without the partition."""
         member_id = self._ids.get(member, "")
         known = self._members.get(member_id)
         if known is None:

@@ -1,7 +1,7 @@
 """Oracles that also write a history of all operations, for the checker of `odradek.gateway.testing.history`.
 
-In a cluster, a former coordinator that does not know yet that it was replaced may answer requests that only read, as in
-Kafka. So a group's offsets and members in answers may be old; commits may not be.
+In a cluster, a former coordinator that has not yet received its replacement's metadata may answer requests that only
+read, as in Kafka. So the offsets and members of a group in answers may be old; commits may not.
 """
 
 import dataclasses
@@ -42,20 +42,20 @@ class Recorder:
         return self._clock
 
     def begin(self, process: str) -> _Open:
-        """An operation begins."""
+        """Add an operation that begins now."""
         operation = _Open(process, self.tick())
         self._operations.append(operation)
         return operation
 
     def read(self, process: str, partition: int, log: Sequence[tuple[int, str]], assigned: frozenset[Key]) -> None:
-        """A poll has returned these."""
+        """Add a poll that returned these records."""
         key = (self.topic, partition)
         steps = [Read(key, offset, value) for offset, value in log]
         began = self.tick()
         self._operations.append(Operation(process, Outcome.OK, steps, began, self.tick(), assigned))
 
     def history(self) -> History:
-        """Everything up to now."""
+        """All operations up to now."""
         return [each if isinstance(each, Operation) else each.done() for each in self._operations]
 
 
@@ -108,7 +108,7 @@ class RecordedOracle(Oracle):
         self._assigned.setdefault(member, set()).update(partitions)
 
     def heartbeat_succeeded(self, member: str, usurped: frozenset[int]) -> None:
-        """See `Oracle.heartbeat_succeeded`; unchecked, since a former coordinator may answer without an error."""
+        """See `Oracle.heartbeat_succeeded`; not checked, since a former coordinator may answer without an error."""
 
     def will_commit(self, partition: int, offset: int) -> None:
         """See `Oracle.will_commit`."""
@@ -116,7 +116,7 @@ class RecordedOracle(Oracle):
         super().will_commit(partition, offset)
 
     def commit_seen(self, member: str, partition: int, offset: int) -> None:
-        """See `Oracle.commit_seen`; it may be an older one."""
+        """See `Oracle.commit_seen`; any offset that was ever sent is allowed."""
         check(
             offset == -1 or (partition, offset) in self._ever_committed,
             Invariant.COMMITS_KEPT,
@@ -135,7 +135,7 @@ class RecordedTransactions(TransactionOracle):
     def begin(self, transactional_id: str) -> Transaction:
         """See `TransactionOracle.begin`."""
         transaction = super().begin(transactional_id)
-        # Producers that were superseded go on: each transaction is a client of its own.
+        # Fenced producers continue beside their successors, so each transaction is recorded as a separate client.
         self._open[transaction] = self.recorder.begin(str(transaction))
         return transaction
 
@@ -176,5 +176,5 @@ class RecordedTransactions(TransactionOracle):
         super().was_read(reader, partition, position, stable_offset, log)
 
     def offset_seen(self, transactional_id: str, floor: int, offset: int) -> None:
-        """See `TransactionOracle.offset_seen`; it may be an older one."""
+        """See `TransactionOracle.offset_seen`; an older committed offset is allowed."""
         super().offset_seen(transactional_id, min(floor, offset), offset)

@@ -1,12 +1,12 @@
-"""Reassignments of partitions and elections by hand while all else is under way, as an operator requests them.
+"""An operator's requests for reassignments and elections during load and faults.
 
-A reassignment names other brokers, another order or another number of replicas for some partitions (KIP-455), of
-internal topics too, whose coordinators move with them. Now and then it is taken back, or replaced by another, while it
-is under way. Elections are of preferred leaders; unclean ones (KIP-460) may lose what is committed, so they are
-requested only for topics that no client writes to.
+A reassignment requests other brokers, another order or another number of replicas for some partitions (KIP-455), also
+of internal topics, whose coordinators move with them. Some are cancelled, or replaced by another, while they are under
+way. Elections are of preferred leaders; unclean ones (KIP-460) may lose committed records, so they are requested only
+for topics that no client writes to.
 
-Requests follow each other. One without an answer may take effect at any later time, so once faults are over and nothing
-is under way any more, the target of each partition that had such a request is requested again.
+Requests are sent one at a time. One without an answer may take effect at any later time, so once faults are over and
+no request can still be in transit, the target of each partition that had such a request is requested again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,13 @@ from odradek.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeader
 
 HOST: Final = "replica operator"
 FEWEST: Final = 2
-"""As `min.insync.replicas` is, so that what is written is on two disks."""
+"""The same as `min.insync.replicas`, so that acknowledged records are on two disks."""
 MOST_AT_ONCE: Final = 4
 RETRY_S: Final = 0.3
 UNUSED: Final = "temporary-"
-"""How the names of topics begin that no client writes to."""
+"""The prefix of the names of topics that no client writes to."""
 QUIET_S: Final = 40.0
-"""Longer than a broker tries to send a request on to the controller."""
+"""Longer than a broker retries to forward a request to the controller."""
 PREFERRED, UNCLEAN = 0, 1
 _VERSIONS: Final = {ApiKey.ALTER_PARTITION_REASSIGNMENTS: 1, ApiKey.ELECT_LEADERS: 2}
 _REASSIGNED: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -54,18 +54,18 @@ _ELECTED: Final = frozenset(
 )
 
 Target = tuple[int, ...] | None
-"""The replicas that are requested; None takes a reassignment back."""
+"""The replicas that are requested; None cancels a reassignment."""
 
 
 class Named(NamedTuple):
-    """A partition, and the name of its topic."""
+    """A partition with the name of its topic."""
 
     topic: str
     place: Place
 
 
 class ReplicaChanges:
-    """Changes which of the `brokers` have a partition, and which of them leads it."""
+    """Changes which of the `brokers` have replicas of a partition, and which of them leads it."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class ReplicaChanges:
     # While faults occur
 
     async def reassign(self) -> None:
-        """Request other replicas for some partitions, once or soon again. Raises Violation."""
+        """Request other replicas for some partitions, once or three times in quick succession. Raises Violation."""
         for _ in range(self._chance.choice((1, 1, 3))):
             await self._reassign()
             await trio.sleep(self._chance.uniform(0, 1))
 
     async def _reassign(self) -> None:
-        """What is under way is now and then taken back."""
+        """Request new targets, and cancel some reassignments that are under way."""
         async with self._turn:
             targets: dict[Named, Target] = {each: self._target() for each in self._choose(unclean=False)}
             changing = [each for each in self._named() if self._assignments.is_changing(each.place)]
@@ -105,7 +105,7 @@ class ReplicaChanges:
                 await self._request(targets)
 
     async def elect(self) -> None:
-        """Request elections of preferred leaders, or unclean ones where nothing is written. Raises Violation."""
+        """Request elections of preferred leaders, or unclean ones for unused topics. Raises Violation."""
         kind = UNCLEAN if self._chance.random() < 0.3 else PREFERRED
         chosen = self._choose(unclean=kind == UNCLEAN)
         topics = tuple(TopicPartitions(topic=each.topic, partitions=(each.place.number,)) for each in chosen)
@@ -144,7 +144,7 @@ class ReplicaChanges:
     # Requests
 
     async def _request(self, targets: Mapping[Named, Target]) -> bool:
-        """Whether it was answered; until then it may or may not have an effect. Raises Violation."""
+        """Send one request; return True if it was answered. Without an answer it may take effect. Raises Violation."""
         topics = tuple(
             ReassignableTopic(
                 name=each.topic, partitions=(ReassignablePartition(partition_index=each.place.number, replicas=target),)
@@ -180,7 +180,7 @@ class ReplicaChanges:
     # Once faults are over
 
     async def finish(self) -> None:
-        """Request again what had no answer, until it has one. Raises Violation."""
+        """Send the requests without an answer again, until they are answered. Raises Violation."""
         if self._unsure:
             await trio.sleep(QUIET_S)
         again = {each: self._wanted[each] for each in self._unsure if each in self._wanted}
@@ -190,7 +190,7 @@ class ReplicaChanges:
         self._client.close()
 
     def judge(self) -> None:
-        """All reassignments have ended as they were requested. Raises Violation."""
+        """Check that all reassignments have ended with the requested replicas. Raises Violation."""
         self._assignments.check_ended()
         for named, target in self._wanted.items():
             if target is not None:

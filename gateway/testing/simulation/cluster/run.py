@@ -1,6 +1,6 @@
 """One simulated cluster from its start to the verdict.
 
-start ─► create topics ─► load and faults ─► repair ─► the load comes to its end ─► all state, as clients see it
+start ─► create topics ─► load and faults ─► repair ─► the load ends ─► all state, as clients see it
 ─► power cut of all nodes at once ─► the same state? ─► judge: oracles, history
 """
 
@@ -46,10 +46,10 @@ VOTERS: Final = 3
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be simulated.
+    """The parameters of a simulation.
 
-    `seconds` of load under faults, in virtual time; `faults` are the kinds, all that the seed chooses where it is None.
-    The voters of a quorum of one are fixed.
+    `seconds` is the virtual time of load under faults; `faults` are the kinds, None for those that the seed chooses.
+    With one voter the voters are fixed.
     """
 
     seed: int
@@ -59,7 +59,7 @@ class Plan:
     voters: int = VOTERS
 
     def command(self) -> str:
-        """What repeats it."""
+        """The command that repeats the run."""
         kinds = "" if self.faults is None else f" --faults {','.join(self.faults)}"
         brokers = "" if self.brokers == REPLICAS else f" --brokers {self.brokers}"
         voters = "" if self.voters == VOTERS else f" --voters {self.voters}"
@@ -68,7 +68,7 @@ class Plan:
 
 @dataclass
 class Result:
-    """How a simulation went; `failure` is empty where it went well, `simulated_s` is virtual time."""
+    """The result of a simulation; `failure` is empty if there was none, `simulated_s` is virtual time."""
 
     plan: Plan
     mix: tuple[str, ...]
@@ -88,13 +88,13 @@ class Result:
 
 
 def simulate(plan: Plan) -> Result:
-    """Run what `plan` says. What fails is in the result, whatever it is. Raises KeyboardInterrupt."""
+    """Run `plan`. Any failure is returned in the result. Raises KeyboardInterrupt."""
     world = World(plan.seed)
     simulation = Simulation(world, plan)
     result = Result(plan, simulation.kinds)
     try:
         run_virtually(plan.seed, simulation.run)
-    except Exception as error:  # noqa: BLE001 - it is told with the seed
+    except Exception as error:  # noqa: BLE001 - it is reported with the seed
         cause = first_cause(error)
         result.failure = f"{type(cause).__name__}: {cause}"
         result.invariant = _broken(cause)
@@ -130,7 +130,7 @@ def _leaves(error: BaseException) -> Sequence[BaseException]:
 
 
 def settings_of(node: int, roles: str, voters: Sequence[int], quick: bool) -> Mapping[str, str]:
-    """A node's configuration, under Kafka's names; `quick` sessions and lags are short."""
+    """A node's configuration, under Kafka's names; `quick` shortens sessions and lags."""
     listeners = {
         "broker": f"PLAINTEXT://node-{node}:9092",
         "controller": f"CONTROLLER://node-{node}:9093",
@@ -217,22 +217,22 @@ class Simulation:
 
     @property
     def done(self) -> Counter[str]:
-        """How often each kind of fault has happened."""
+        """The number of faults of each kind."""
         return self._faults.done
 
     @property
     def tally(self) -> Counter[str]:
-        """What has happened, and how often."""
+        """The counts of events of loads, invariants and oracles."""
         total = sum((load.tally for load in self._loads), Counter[str]())
         total += self._invariants.tally + self._assignments.tally + self._members.tally
         oracles = (self._events, self._ledger.records, self._members)
         total["records acknowledged"] = sum(len(each.acknowledged) for each in oracles)
         return total
 
-    # The course of one run
+    # The steps of one run
 
     async def run(self) -> None:
-        """From the start to the verdict. Raises Violation."""
+        """Run the simulation from start to verdict. Raises Violation."""
         self._world.on_step = self._step
         try:
             with ExitStack() as stack:
@@ -248,7 +248,7 @@ class Simulation:
             self.ended_s = trio.current_time()
 
     def _step(self, host: str) -> None:
-        """Production code is running: a violation found here is raised from a task of our own."""
+        """Check invariants. Called from production code, so a task of the simulation raises the violation instead."""
         if self._found is None:
             try:
                 self._invariants.look(host)
@@ -326,7 +326,7 @@ class Simulation:
         check(not clients.cancel_scope.cancelled_caught, Invariant.LIVENESS, f"{working} did not come to an end")
 
     async def _settled_state(self) -> dict[str, Any]:
-        """The state when nothing is under way any more, and sessions without a process are over."""
+        """The state once it no longer changes, and sessions of members that have died have expired."""
         before = await self._state()
         for _ in range(20):
             await trio.sleep(15)

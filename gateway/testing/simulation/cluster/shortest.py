@@ -1,4 +1,4 @@
-"""The shortest history that still fails: fewer kinds of faults, and a shorter time, found by running the seed again."""
+"""Shrinks a failing run: runs the seed again with fewer kinds of faults and a shorter time."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,7 +10,7 @@ SHORTEST_S: Final = 5.0
 
 
 def shortest(failed: Result, before_run: Callable[[Plan], None] = lambda _plan: None, most_runs: int = 16) -> Result:
-    """A failure of the same invariant with as few kinds of faults and as short a time as `most_runs` runs find.
+    """A run that violates the same invariant, with the fewest kinds of faults and shortest time found in `most_runs`.
 
     Each kind is left out in turn, then the time is halved; a change that makes the failure disappear is undone.
     `before_run` is called before each run.

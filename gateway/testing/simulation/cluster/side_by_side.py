@@ -1,4 +1,4 @@
-"""Runs of many seeds, several at a time, each in a process of its own: a run needs one processor."""
+"""Runs many seeds, several at a time, each in a process of its own, since one run uses one processor."""
 
 import multiprocessing
 import signal
@@ -10,9 +10,9 @@ from odradek.gateway.testing.simulation.cluster.run import Plan, Result, simulat
 
 
 def results(plans: Iterable[Plan], jobs: int) -> Generator[Result]:
-    """Run all, `jobs` at a time; with several the results come in the order in which the runs end.
+    """Run all plans, `jobs` at a time; if `jobs` > 1, results are in the order in which the runs end.
 
-    When it is closed, or interrupted, what is under way is given up.
+    Closing the generator, or an interrupt, stops the runs under way.
     """
     if jobs == 1:
         yield from map(simulate, plans)
@@ -39,5 +39,5 @@ def _give_up(pool: ProcessPoolExecutor) -> None:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C comes to all processes of a terminal; the first of them ends the others."""
+    """Ignore Ctrl-C, which the terminal sends to all processes: the main process ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

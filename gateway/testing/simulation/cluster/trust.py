@@ -1,11 +1,11 @@
-"""Which brokers still count as having what is committed, while faults end processes and disks are lost.
+"""The brokers that are trusted to have all committed records while faults end processes and disks are lost.
 
 A broker that ends uncleanly leaves the ISR and the ELR when it registers again (KIP-966). When the last member has left
-that way, Kafka elects the last known leader, which may be the broker whose disk was lost: what was acknowledged is gone
-then, as in Kafka. So while a disk is lost, one broker has not ended uncleanly since all replicas were in sync.
+that way, Kafka elects the last known leader, which may be the broker whose disk was lost: then acknowledged records are
+lost, as in Kafka. So while a disk is lost, one broker must not have ended uncleanly since all replicas were in sync.
 
-Each partition has its own replicas: one of every partition's must stay trusted. A replica that a reassignment is adding
-does not count, since it may lack what is committed.
+This applies to each partition: one of its replicas must stay trusted. A replica that a reassignment is adding does not
+count, since it may lack committed records.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ UNKNOWN_EPOCH = -1
 
 
 class TrustedBrokers:
-    """The brokers that have not ended uncleanly since all replicas were in sync. `brokers` are all brokers' ids."""
+    """The brokers that have not ended uncleanly since all replicas were in sync. `brokers` are the ids of all."""
 
     def __init__(self, invariants: Invariants, brokers: Sequence[int]) -> None:
         self._invariants = invariants
@@ -25,22 +25,22 @@ class TrustedBrokers:
         self._has_lost_disk = False
 
     def may_end_uncleanly(self, node: int) -> bool:
-        """Whether another broker stays trusted, or no disk is lost."""
+        """True if no disk is lost, or each partition of the broker keeps another trusted replica."""
         self._forget_what_is_repaired()
         return node not in self._brokers or not self._has_lost_disk or self._is_other_trusted(node)
 
     def ends_uncleanly(self, node: int) -> None:
-        """A broker's process ends without a controlled shutdown, or may do so from now on."""
+        """Record that a broker ends without a controlled shutdown, or may do so from now on."""
         if node in self._brokers:
             self._unclean[node] = self._epoch_of(node)
 
     def may_lose_disk(self, node: int) -> bool:
-        """Whether all replicas are in sync, no other disk is lost, and another broker stays trusted."""
+        """True if all replicas are in sync, no other disk is lost, and another broker stays trusted."""
         self._forget_what_is_repaired()
         return self._invariants.in_sync() and not self._has_lost_disk and self._is_other_trusted(node)
 
     def loses_disk(self, node: int) -> None:
-        """A node's disk is lost. A controller has no replicas that would be in sync again once it registers."""
+        """Record that a node's disk is lost. A controller has no replicas, so it is not added to `lost`."""
         self.ends_uncleanly(node)
         self._has_lost_disk = True
         if node in self._brokers:
@@ -59,7 +59,7 @@ class TrustedBrokers:
         return {each for each in self._brokers if each != node and each not in self._unclean}
 
     def _forget_what_is_repaired(self) -> None:
-        """All are trusted again when every replica is in sync, and those that ended have registered anew."""
+        """Trust all brokers again if every replica is in sync, and those that ended have registered again."""
         is_registered = all(self._epoch_of(node) != epoch for node, epoch in self._unclean.items())
         if is_registered and self._invariants.in_sync():
             self._unclean.clear()

@@ -1,14 +1,14 @@
-"""A quorum whose voters come and go while all else is under way (KIP-853), as an operator changes it: by requests.
+"""An operator's requests that change the voters of the quorum during load and faults (KIP-853).
 
-The first controller founds the quorum and the others are added to it before the load begins. Then a change is one of:
+The first controller forms the quorum and the others are added to it before the load begins. Then a change is one of:
 
-    a voter is removed, the leader too         a controller that is no voter is added
-    a voter is started at another port         a voter loses its disk, is removed, and is added with its new directory
+    a voter is removed, maybe the leader       a controller that is not a voter is added
+    a voter is restarted at another port       a voter loses its disk, is removed, and is added with its new directory
 
-In half of the runs controllers that are no voters join by themselves (KIP-1186), as well as by these requests.
-A disk of a voter is lost only while all other voters' are there, and every set of voters that may be in force has three
-members: one that is too small has no majority without it. A voter is moved only while there are three, and none is
-removed before the log says where it is: as in Kafka, others that need its vote do not find it otherwise.
+In half of the runs controllers that are not voters also join by themselves (KIP-1186).
+A voter's disk is lost only while no other voter's disk is, and while every voter set that may be in force has three
+members: a smaller one has no majority without it. A voter is moved only while there are three, and no voter is removed
+until the log contains the new endpoint: as in Kafka, others that need its vote could not reach it otherwise.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,17 +36,17 @@ SMALL_LOG: Final = {
     "metadata.log.max.record.bytes.between.snapshots": "3000",
     "metadata.max.retention.bytes": "2000",
 }
-"""With these the metadata log is trimmed behind a snapshot every few seconds."""
+"""With these the metadata log is truncated to a snapshot every few seconds."""
 _VERSIONS: Final = {ApiKey.ADD_RAFT_VOTER: 1, ApiKey.REMOVE_RAFT_VOTER: 0}
 
 
 def bootstrap(nodes: Sequence[int]) -> Mapping[str, str]:
-    """The setting that says where controllers are asked for the leader."""
+    """The setting with the addresses of controllers that can be asked for the leader."""
     return {"controller.quorum.bootstrap.servers": ",".join(f"node-{each}:{PORT}" for each in nodes)}
 
 
 class VoterChanges:
-    """Changes the voters of the quorum that the `nodes` of `hosts` may be in; the first of them founds it."""
+    """Changes the voters of the quorum. `nodes` are the controllers among `hosts`; the first of them forms it."""
 
     def __init__(self, world: World, hosts: Mapping[int, BrokerHost], nodes: Sequence[int]) -> None:
         self._world = world
@@ -67,7 +67,7 @@ class VoterChanges:
                 host.settings["controller.quorum.auto.join.enable"] = "true"
 
     async def form(self) -> None:
-        """Make all controllers voters. Once there are several, none founds a quorum again."""
+        """Make all controllers voters; afterwards the first bootstraps from all of them, and forms no new quorum."""
         with trio.move_on_after(FORM_S):
             while self._outside() is None or self._outside():
                 outside = self._outside()
@@ -78,7 +78,7 @@ class VoterChanges:
         self._hosts[self._nodes[0]].settings |= bootstrap(self._nodes)
 
     async def change(self, restart: Callable[[BrokerHost], Awaitable[None]]) -> None:
-        """Ask the leader for a change, or at the same time for several; `restart` kills a node and starts it again."""
+        """Request one change, or three at the same time, from the leader; `restart` kills a node and restarts it."""
         async with trio.open_nursery() as operators:
             for _ in range(self._chance.choice((1, 1, 3))):
                 operators.start_soon(self._change, restart)
@@ -105,12 +105,12 @@ class VoterChanges:
             await self._remove(self._chance.choice(named.voters).key)
 
     def _is_moving(self, named: VoterSet) -> bool:
-        """Whether the log does not say yet where a voter listens that has moved: no election may depend on it."""
+        """True while the log lacks the new port of a voter that has moved: no election may depend on it then."""
         ports = {each.key.id: each.endpoints["CONTROLLER"][1] for each in named.voters}
         return any(self._ports[node] != port for node, port in ports.items())
 
     def lose(self, node: int) -> bool:
-        """Whether the disk of a node may be lost with its vote; it is taken for lost then."""
+        """Return True, and treat the disk as lost, if a node's disk may be lost with its vote."""
         key = self._key(node)
         if node not in self._nodes or key is None or self._lost or any(map(self._is_moving, self._sets())):
             return False
@@ -120,7 +120,7 @@ class VoterChanges:
         self._lost.add(key)
         return True
 
-    # What is so now
+    # The present state
 
     def _quorums(self) -> list[QuorumDriver]:
         hosts = [self._hosts[node] for node in self._nodes]
@@ -136,7 +136,7 @@ class VoterChanges:
         return None if named is None else named.voters
 
     def _sets(self) -> list[VoterSet]:
-        """The sets in force at the nodes that run, each with the committed one before it."""
+        """The voter sets in force at the running nodes; for an uncommitted set also the one before it."""
         found: list[VoterSet] = []
         for quorum in self._quorums():
             named = quorum.replica.voters
@@ -147,14 +147,14 @@ class VoterChanges:
         return found
 
     def _is_settled_without_lost(self) -> bool:
-        """Whether no set that may be in force has a voter whose disk was lost."""
+        """True if the newest set is committed, and no set that may be in force has a voter whose disk was lost."""
         leader = self._leader()
         named = None if leader is None else leader.replica.voters
         is_committed = leader is not None and named is not None and named.offset < leader.core.high_watermark
         return is_committed and not any(key in each for key in self._lost for each in self._sets())
 
     def _outside(self) -> list[int] | None:
-        """The controllers that run and are no voters; None while no leader is known."""
+        """The running controllers that are not voters; None while no leader is known."""
         named = self._named()
         if named is None:
             return None

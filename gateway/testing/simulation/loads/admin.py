@@ -1,4 +1,4 @@
-"""An administrator who creates and deletes topics all the time, and remembers which of it was acknowledged."""
+"""An administrator's client that creates and deletes topics, and records which of the requests were acknowledged."""
 
 import trio
 
@@ -12,7 +12,7 @@ from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 RETRY_S = 0.3
 MOST_TOPICS = 12
-"""So many exist at once: a long run would have ever more of them, and take ever longer for each simulated second."""
+"""The limit of topics that exist at once; without it, a long run would slow down as topics accumulate."""
 AGAIN = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -24,11 +24,11 @@ AGAIN = frozenset(
         ErrorCode.INVALID_REPLICATION_FACTOR,
     }
 )
-"""Errors of administrators' requests that mean a temporary failure: brokers are down, or stopped meanwhile."""
+"""Temporary errors of administrators' requests: brokers are down, or stopped while they handled the request."""
 
 
 class SimAdmin:
-    """Works until its scope is cancelled or `finish` was called; `topics` are those that must exist then."""
+    """Runs until its scope is cancelled or `finish` is called; `topics` are those that must exist then."""
 
     def __init__(self, world: World, broker: Brokers, name: str = "operator") -> None:
         self.name = name
@@ -41,11 +41,11 @@ class SimAdmin:
         self._finishing = False
 
     def finish(self) -> None:
-        """Come to an end with what is under way."""
+        """Stop after the request that is under way."""
         self._finishing = True
 
     async def run(self) -> None:
-        """Create and delete. Raises Violation."""
+        """Create and delete topics. Raises Violation."""
         while not self._finishing:
             await trio.sleep(self._chance.uniform(0.1, 4))
             if self.topics and (self._chance.random() < 0.4 or len(self.topics) >= MOST_TOPICS):
@@ -58,11 +58,11 @@ class SimAdmin:
         self._client.close()
 
     async def _create(self, name: str) -> None:
-        """Until it is there; after an attempt whose fate is unknown it may be there already."""
+        """Retry until the topic exists. After an attempt whose outcome is unknown it may exist already."""
         topic = CreatableTopic(
             name=name, num_partitions=self._chance.randint(1, 3), replication_factor=self._replication_factor
         )
-        unsure = not self._is_one  # brokers that send a request on do so again when its answer was lost
+        unsure = not self._is_one  # a broker that forwards a request repeats it when the answer is lost
         while True:
             error = await self._try_to_create(topic)
             if error is ErrorCode.NONE or (unsure and error is ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -82,7 +82,7 @@ class SimAdmin:
         return ErrorCode(answer.topics[0].error_code)
 
     async def _delete(self, name: str) -> None:
-        unsure = not self._is_one  # brokers that send a request on do so again when its answer was lost
+        unsure = not self._is_one  # a broker that forwards a request repeats it when the answer is lost
         while True:
             error = await self._try_to_delete(name)
             if error is ErrorCode.NONE or (unsure and error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
@@ -102,7 +102,7 @@ class SimAdmin:
         return ErrorCode(answer.responses[0].error_code)
 
     async def _look(self) -> None:
-        """What was acknowledged must show at once."""
+        """Check that Metadata shows all acknowledged changes at once."""
         try:
             answer = await self._client.call(MetadataRequest(topics=None))
         except UnreachableError:

@@ -44,43 +44,43 @@ MAX_RESPONSE_BYTES = 100_000_000
 
 
 class UnreachableError(Exception):
-    """No answer: refused, broken, or out of time. What was asked may have happened or not."""
+    """No answer: connection refused, broken, or timed out. The request may or may not have taken effect."""
 
 
 class Client(Protocol):
-    """What asks brokers for the clients of a load, from the host `host`."""
+    """Sends the requests of a load's client, which is on the host `host`, to brokers."""
 
     host: str
     env: SimEnvironment
 
     @property
     def sent_bytes(self) -> int:
-        """How much has been sent over the present connection."""
+        """The number of bytes sent over the present connections."""
         ...
 
     async def call(self, request: Message, timeout_s: float = 5.0) -> Message:
-        """Ask and wait for the answer. Raises UnreachableError."""
+        """Send a request and wait for the answer. Raises UnreachableError."""
         ...
 
     async def call_all(self, requests: list[Message], timeout_s: float = 5.0) -> list[Message | None]:
-        """Ask all at once, then wait for the answers; None for each that got none."""
+        """Send all requests at once, then wait for the answers; None for a request without an answer."""
         ...
 
     def close(self) -> None:
-        """Drop the connections; the next call makes others."""
+        """Close the connections; the next call opens new ones."""
         ...
 
 
 class Brokers(Protocol):
-    """Where the clients of a load connect to: one broker, or a cluster."""
+    """The servers of a load's clients: one broker, or a cluster."""
 
     replication_factor: int
-    """How many replicas a topic is to have."""
+    """The replication factor of topics that the load creates."""
     is_one: bool
-    """Whether one broker answers everything, so that what it has acknowledged shows in its next answer."""
+    """True if one broker answers all requests, so that its next answer must show every acknowledged change."""
 
     def client(self, host: str, versions: Mapping[ApiKey, int] | None = None) -> Client:
-        """A client on `host` that speaks `versions`, which may leave out what is in `VERSIONS`."""
+        """A client on `host` that uses `versions`, and `VERSIONS` for APIs that are not in `versions`."""
         ...
 
 
@@ -100,7 +100,7 @@ class OneBroker:
 
 
 class SimClient:
-    """Talks to one broker from the host `host`."""
+    """The client of one broker, on the host `host`."""
 
     def __init__(
         self, world: World, host: str, broker: tuple[str, int], versions: Mapping[ApiKey, int] | None = None
@@ -116,18 +116,18 @@ class SimClient:
 
     @property
     def sent_bytes(self) -> int:
-        """How much has been sent over the present connection."""
+        """The number of bytes sent over the present connection."""
         return 0 if self._transport is None else self._transport.sent_bytes
 
     async def call(self, request: Message, timeout_s: float = 5.0) -> Message:
-        """Ask and wait for the answer. Raises UnreachableError."""
+        """Send a request and wait for the answer. Raises UnreachableError."""
         [response] = await self.call_all([request], timeout_s)
         if response is None:
             raise UnreachableError(type(request).__name__)
         return response
 
     async def call_all(self, requests: list[Message], timeout_s: float = 5.0) -> list[Message | None]:
-        """Send all requests at once, then wait for their answers; None for each that got none."""
+        """Send all requests at once, then wait for the answers; None for a request without an answer."""
         answers: list[Message | None] = []
         try:
             with trio.fail_after(timeout_s):
@@ -163,7 +163,7 @@ class SimClient:
         return response
 
     def close(self) -> None:
-        """Drop the connection; the next call makes another."""
+        """Close the connection; the next call opens a new one."""
         if self._transport is not None:
             self._transport.close()
             self._transport = None

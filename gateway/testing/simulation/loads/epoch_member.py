@@ -1,7 +1,7 @@
-"""A member of a consumer group of the new protocol (KIP-848): heartbeats tell it what to give up and what to take.
+"""A member of a consumer group of the new protocol (KIP-848), which gets its assignment in heartbeat responses.
 
-Like Kafka's consumer it commits what it has read of a partition before it gives it up, and says what it owns whenever
-that has changed or an answer was lost.
+Like Kafka's consumer it commits its position in a partition before it revokes the partition, and reports what it owns
+whenever that has changed or an answer was lost.
 """
 
 from typing import TypeVar
@@ -40,7 +40,7 @@ M = TypeVar("M", bound=Message)
 VERSIONS = {ApiKey.CONSUMER_GROUP_HEARTBEAT: 1, ApiKey.OFFSET_COMMIT: 9, ApiKey.OFFSET_FETCH: 9}
 REBALANCE_MS = 6000
 JOINS, LEAVES = 0, -1
-"""Member epochs that say so."""
+"""The member epochs of a heartbeat that joins or leaves the group."""
 
 AGAIN = frozenset(
     {
@@ -52,21 +52,21 @@ AGAIN = frozenset(
     }
 )
 EXPELLED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
-"""The last one is for a member that was given up when only classic members were left: the group is a classic one."""
+"""GROUP_ID_NOT_FOUND: the member was removed while only classic members were left, so the group is a classic one."""
 REFUSALS = EXPELLED | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """Errors after which a commit certainly does not count."""
 
 
 class NotNowError(Exception):
-    """The coordinator cannot do it now; ask again."""
+    """A temporary error of the coordinator; send the request again."""
 
 
 class ExpelledError(Exception):
-    """The coordinator does not know the member any more, or not in this epoch."""
+    """The coordinator has removed the member, or it is in another epoch."""
 
 
 def raise_for(code: int) -> None:
-    """Raises NotNowError, ExpelledError, Violation."""
+    """Raise NotNowError, ExpelledError or Violation for an error code."""
     error = ErrorCode(code)
     if error in EXPELLED:
         raise ExpelledError(error.name)
@@ -76,7 +76,7 @@ def raise_for(code: int) -> None:
 
 
 class EpochMember:
-    """One consumer of a group, on a host of its own, with one member id after the other."""
+    """One consumer of a group, on a host of its own. After it has left, or simulated a crash, it uses a new id."""
 
     def __init__(
         self, world: World, broker: Brokers, oracle: EpochOracle, name: str, group: str, topic: tuple[str, int]
@@ -96,7 +96,7 @@ class EpochMember:
         self._stopping = False
 
     def stop(self) -> None:
-        """Leave the group at the next occasion; `run` returns then."""
+        """Leave the group after the current step; `run` returns then."""
         self._stopping = True
 
     async def run(self, topic_id: UUID) -> None:
@@ -109,7 +109,7 @@ class EpochMember:
             if self._stopping or self._chance.random() < 0.5:
                 await self._leave()
             else:
-                self.deaths += 1  # its session ends without a word
+                self.deaths += 1  # it does not leave, so its session expires
             self._lose()
             if not self._stopping:
                 await trio.sleep(self._chance.uniform(0, 3))
@@ -117,7 +117,7 @@ class EpochMember:
         self._fetcher.close()
 
     async def _live(self) -> None:
-        """Be one member, until it stops, leaves or dies."""
+        """Take part in the group under one member id, until `stop` or a random end."""
         while not self._stopping and self._chance.random() > 0.01:
             try:
                 await self._step()
@@ -142,7 +142,7 @@ class EpochMember:
             if self._chance.random() < 0.3:
                 await self._commit(dict(self._reader.positions))
         if self._chance.random() < 0.03:
-            # As a consumer whose process stood still: it may have been expelled, and commits what it had read.
+            # As a consumer whose process was paused: it may have been removed, and commits its old positions.
             self.pauses += 1
             await trio.sleep(self._chance.uniform(0.8, 2) * SESSION_MS / 1000)
             await self._commit(dict(self._reader.positions))
@@ -152,7 +152,7 @@ class EpochMember:
             await self._reader.fetch()
         except Violation:
             raise
-        except Exception as error:  # whatever a fetch could not do, the next one may
+        except Exception as error:  # any other failure is retried
             raise NotNowError from error
 
     async def _ask(self, request: Message, kind: type[M]) -> M:
@@ -193,7 +193,7 @@ class EpochMember:
             await self._reconcile(given)
 
     async def _reconcile(self, given: set[int]) -> None:
-        """Give up what is not given any more, and take what is new."""
+        """Revoke partitions that are no longer assigned, and take new ones."""
         positions = self._reader.positions
         surplus, missing = sorted(positions.keys() - given), sorted(given - positions.keys())
         self._says_all = bool(surplus or missing)
@@ -214,7 +214,7 @@ class EpochMember:
         try:
             await self._ask(request, ConsumerGroupHeartbeatResponse)
         except UnreachableError:
-            return  # the session time-out will tell
+            return  # the session expires instead
 
     # Offsets
 

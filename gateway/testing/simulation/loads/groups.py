@@ -1,7 +1,7 @@
-"""The load of a consumer group of the new protocol (KIP-848), whose members come, stand still, leave and die.
+"""The load of a consumer group of the new protocol (KIP-848), whose members join, pause, leave and crash.
 
-On one broker, in half of the simulations classic members join the same group, so that it turns from one protocol to the
-other and back (`group.consumer.migration.policy=bidirectional`).
+On one broker, in half of the simulations, classic members join the same group, so that the group is converted from one
+protocol to the other and back (`group.consumer.migration.policy=bidirectional`).
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ class GroupLoad:
     async def set_up(self) -> None:
         """See `Load.set_up`."""
         await self._inspector.create_topic(TOPIC, PARTITIONS)
-        while TOPIC not in (topics := await self._inspector.topics()):  # noqa: ASYNC110 - others learn of it later
+        while TOPIC not in (topics := await self._inspector.topics()):  # noqa: ASYNC110 - other brokers have it later
             await trio.sleep(0.1)
         self._topic_id = UUID(topics[TOPIC][0])
 
@@ -74,9 +74,7 @@ class GroupLoad:
             if not self._mixed:
                 await self._all_owned()
             while await self._committed() != await self._inspector.offsets(TOPIC, PARTITIONS):  # noqa: ASYNC110 - as above
-                await trio.sleep(
-                    1
-                )  # the ends are read each time: those from a leader that was replaced may be too small
+                await trio.sleep(1)  # the ends are read each time: a leader that was replaced may return too small ones
             for member in self._members:
                 member.stop()
         self.tally["members died"] = sum(member.deaths for member in self._members)
@@ -84,7 +82,7 @@ class GroupLoad:
         self.tally["records read by a group of epochs"] = len(self._oracle.read)
 
     async def _classic_members(self, calm: trio.Event) -> None:
-        """One after the other, for some time each."""
+        """Run classic members, one at a time, each for some seconds."""
         while not calm.is_set():
             member = SimMember(self._world, self._broker, self._oracle, "veteran", GROUP, (TOPIC, PARTITIONS))
             async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""A client that prepares topics and reads what is there, and asks until it is answered."""
+"""A client that creates topics and reads the state of brokers. It repeats each request until it is answered."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -41,14 +41,14 @@ RETRY_S = 0.2
 
 
 class Inspector:
-    """One such client, on the host `admin`, which faults leave alone."""
+    """Such a client, on a host, `admin` by default, that no fault affects."""
 
     def __init__(self, broker: Brokers, host: str = "admin") -> None:
         self._client = broker.client(host)
         self._replication_factor = broker.replication_factor
 
     async def ask(self, request: Message, kind: type[M]) -> M:
-        """Ask until there is an answer."""
+        """Send a request until there is an answer."""
         while True:
             try:
                 answer = await self._client.call(request)
@@ -59,7 +59,7 @@ class Inspector:
             return answer
 
     async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
-        """Create it, on a broker that nothing disturbs. Raises Violation."""
+        """Create a topic, while there are no faults. Raises Violation."""
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -74,14 +74,14 @@ class Inspector:
         )
 
     async def topics(self) -> dict[str, tuple[str, int]]:
-        """Ids and numbers of partitions by name."""
+        """The id and the number of partitions of each topic, by name."""
         answer = await self.ask(MetadataRequest(topics=None), MetadataResponse)
         return {topic.name or "": (str(topic.topic_id), len(topic.partitions)) for topic in answer.topics}
 
     async def offsets(
         self, topic: str, partitions: int, *, timestamp: int = LATEST, isolation: int = READ_UNCOMMITTED
     ) -> dict[int, int]:
-        """What ListOffsets says of each partition. Raises Violation."""
+        """The answer of ListOffsets for each partition. Raises Violation."""
         parts = tuple(ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in range(partitions))
         request = ListOffsetsRequest(
             replica_id=-1, isolation_level=isolation, topics=(ListOffsetsTopic(name=topic, partitions=parts),)
@@ -92,7 +92,7 @@ class Inspector:
         return {part.partition_index: part.offset for part in answer.topics[0].partitions}
 
     async def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-        """The group's committed offsets, once its coordinator is there and none of them is pending."""
+        """The group's committed offsets, once its coordinator is available and none of them is pending."""
         wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=tuple(partitions))
         request = OffsetFetchRequest(
             groups=(OffsetFetchRequestGroup(group_id=group, topics=(wanted,)),), require_stable=True
@@ -105,13 +105,13 @@ class Inspector:
             await trio.sleep(RETRY_S)
 
     async def classic_group(self, group: str) -> str:
-        """What DescribeGroups says. Raises Violation."""
+        """The answer of DescribeGroups. Raises Violation."""
         answer = await self.ask(DescribeGroupsRequest(groups=(group,)), DescribeGroupsResponse)
         check(not answer.groups[0].error_code, Invariant.SERVES, f"DescribeGroups: {answer.groups[0].error_code}")
         return repr(answer.groups[0])
 
     async def epoch_group(self, group: str) -> str:
-        """What ConsumerGroupDescribe says, or DescribeGroups of a group that is a classic one by now."""
+        """The answer of ConsumerGroupDescribe, or of DescribeGroups if the group is a classic one now."""
         answer = await self.ask(ConsumerGroupDescribeRequest(group_ids=(group,)), ConsumerGroupDescribeResponse)
         described = answer.groups[0]
         return (
@@ -119,7 +119,7 @@ class Inspector:
         )
 
     async def owned(self, group: str) -> list[int]:
-        """The partitions that members of a group of the new protocol have, of all topics, in order."""
+        """The partitions, of all topics, assigned to the members of a group of the new protocol, in order."""
         answer = await self.ask(ConsumerGroupDescribeRequest(group_ids=(group,)), ConsumerGroupDescribeResponse)
         given = [topic for each in answer.groups[0].members for topic in each.assignment.topic_partitions]
         return sorted(number for topic in given for number in topic.partitions)

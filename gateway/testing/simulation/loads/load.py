@@ -1,7 +1,7 @@
-"""The interface of a load: a part of the work of a simulation, with its own clients and checks.
+"""The interface of a load: clients of one kind in a simulation, and the checks of their answers.
 
-A load begins while faults occur. Once they are over (`calm`), it comes to an end, and everything that was acknowledged
-to it must then be there. Its state must also survive a crash.
+A load runs while faults occur. Once they are over (`calm`), it finishes, and the brokers must then have everything that
+they have acknowledged to it. Its state must also survive a crash.
 """
 
 from collections import Counter
@@ -12,17 +12,17 @@ import trio
 
 
 class Load(Protocol):
-    """One kind of work. Each method raises Violation."""
+    """One kind of load. Each method raises Violation."""
 
     tally: Counter[str]
-    """What has happened, so that a test can tell whether its promises were at stake."""
+    """Counts of events, with which a test checks that the load reached the cases that it is about."""
 
     wait_limit_s: float
-    """How long, in virtual time and without faults, it may take to come to its end."""
+    """The limit, in virtual time and without faults, within which it must finish."""
 
     @property
     def hosts(self) -> Sequence[str]:
-        """The hosts of its clients, as far as faults may cut them off."""
+        """The hosts of its clients that faults may cut off."""
         ...
 
     @property
@@ -31,17 +31,17 @@ class Load(Protocol):
         ...
 
     async def set_up(self) -> None:
-        """Create what it needs, without faults."""
+        """Create topics and other preconditions, before there are faults."""
         ...
 
     async def run(self, calm: trio.Event) -> None:
-        """Work; from `calm` on there are no more faults, and everything that was begun comes to its end."""
+        """Run the clients. From `calm` on there are no more faults, and it finishes all that was begun."""
         ...
 
     async def state(self) -> Mapping[str, Any]:
-        """What the broker says, which a crash must not change."""
+        """The state that brokers return, which a crash must not change."""
         ...
 
     def judge(self, state: Mapping[str, Any]) -> None:
-        """Compare what was promised with the state at the end."""
+        """Compare the recorded answers with the state at the end."""
         ...

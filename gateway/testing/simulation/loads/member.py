@@ -48,7 +48,7 @@ VERSION_PREFIX = b"\x00\x00"
 
 
 class GroupError(Exception):
-    """The coordinator said no; the member joins again or asks again."""
+    """An error of the coordinator, after which the member joins again or repeats the request."""
 
     def __init__(self, code: int) -> None:
         self.error = ErrorCode(code)
@@ -77,11 +77,11 @@ REFUSALS = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
     }
 )
-"""Errors after which a commit certainly does not count; after others (the coordinator went away) it may."""
+"""Errors after which a commit certainly has no effect; after others (the coordinator moved) it may have one."""
 
 
 def raise_for(code: int) -> None:
-    """Raise GroupError for an error that a member expects now and then, Violation for another one."""
+    """Raise GroupError for an error in `EXPECTED`, Violation for any other."""
     if code:
         error = GroupError(code)
         if error.error not in EXPECTED:
@@ -149,7 +149,7 @@ class SimMember:
         self._stopping = False
 
     def stop(self) -> None:
-        """Leave the group at the next occasion; `run` returns then."""
+        """Leave the group after the current step; `run` returns then."""
         self._stopping = True
 
     async def run(self) -> None:
@@ -196,12 +196,12 @@ class SimMember:
             if turn % 3 == 0:
                 await self._commit()
             if self._chance.random() < 0.03:
-                # As a consumer whose process stood still: it may have been expelled, and commits what it had read.
+                # As a consumer whose process was paused: it may have been removed, and commits its old positions.
                 await trio.sleep(self._chance.uniform(0.8, 2) * SESSION_MS / 1000)
                 await self._commit()
 
     def _give_up(self) -> None:
-        """Stop using all partitions, before they are given up, or since they are lost."""
+        """Stop using all partitions, before it joins or leaves, or because they are lost."""
         self._oracle.releases(self.name, range(self._partitions))
         self._reader.positions = {}
 
@@ -243,7 +243,7 @@ class SimMember:
         return assignment.assigned_partitions[0].partitions if assignment.assigned_partitions else ()
 
     def _assignments(self, joined: JoinGroupResponse) -> tuple[SyncGroupRequestAssignment, ...]:
-        """Round robin, by the leader only."""
+        """Round-robin assignments; empty unless this member is the group's leader."""
         if joined.leader != self._member_id or joined.skip_assignment:
             return ()
         members = sorted(member.member_id for member in joined.members)
@@ -277,7 +277,7 @@ class SimMember:
         self._oracle.heartbeat_succeeded(self.name, usurped)
 
     async def _commit(self) -> None:
-        """Commit all positions, as positions only grow within a generation."""
+        """Commit all positions, which only grow within a generation."""
         if not self._reader.positions:
             return
         committed = dict(self._reader.positions)
@@ -309,4 +309,4 @@ class SimMember:
         try:
             await self._ask(request, LeaveGroupResponse)
         except UnreachableError:
-            return  # the session time-out will tell
+            return  # the session expires instead

@@ -1,7 +1,7 @@
-"""The oracle of a simulation: checks the answers that clients have got.
+"""The oracle of a simulation: checks the answers to clients.
 
-Clients record every answer here at once. One that contradicts earlier answers raises Violation immediately; the rest is
-checked at the end against the whole log.
+Clients record every answer here at once. An answer that contradicts earlier ones raises Violation immediately; the rest
+is checked at the end against the whole log.
 """
 
 from collections import Counter, defaultdict
@@ -14,7 +14,7 @@ Log = Mapping[int, Mapping[int, str]]
 
 
 class Invariant(StrEnum):
-    """The promises that simulations check, by name."""
+    """The guarantees that simulations check, by name."""
 
     ACKNOWLEDGED_ONCE = "an acknowledged offset belongs to one record"
     READS_REPEAT = "an offset holds the same record whenever it is read or acknowledged"
@@ -68,8 +68,8 @@ class Invariant(StrEnum):
     IN_SYNC_AGAIN = "once faults are over, every replica is in sync"
 
 
-class Violation(AssertionError):  # noqa: N818 - what it is called everywhere
-    """The broker broke a promise: `invariant` says which."""
+class Violation(AssertionError):  # noqa: N818 - the usual term
+    """A broker violated `invariant`."""
 
     def __init__(self, invariant: Invariant, message: str) -> None:
         super().__init__(f"{invariant.name}: {message}")
@@ -83,7 +83,7 @@ def check(condition: bool, invariant: Invariant, message: str) -> None:
 
 
 class Oracle:
-    """All that was seen in one simulation."""
+    """Records all answers in one simulation."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[int, int], str] = {}
@@ -99,11 +99,11 @@ class Oracle:
         self._usurped: dict[str, set[int]] = defaultdict(set)
 
     def produced(self, producer: str, partition: int, values: Sequence[str]) -> None:
-        """A producer is about to send these, in this order."""
+        """A producer is about to send these values, in this order."""
         self.sent[producer].extend((partition, value) for value in values)
 
     def was_given(self, producer_id: int) -> None:
-        """InitProducerId answered with this id, which no other producer may have."""
+        """InitProducerId returned this id, which no other producer may have."""
         check(
             producer_id not in self._producer_ids,
             Invariant.PRODUCER_IDS_UNIQUE,
@@ -112,7 +112,7 @@ class Oracle:
         self._producer_ids.add(producer_id)
 
     def was_acknowledged(self, partition: int, base_offset: int, values: Sequence[str]) -> None:
-        """The broker said that it stored `values` from `base_offset` on."""
+        """The broker acknowledged `values` from `base_offset` on."""
         for offset, value in enumerate(values, base_offset):
             before = self.acknowledged.setdefault((partition, offset), value)
             check(
@@ -134,8 +134,8 @@ class Oracle:
     ) -> None:
         """A fetch from `position` returned these offsets and values.
 
-        `end_offset` is the high watermark, or the last stable offset, of the answer. `gaps`: offsets may be missing,
-        for transaction markers or for records that compaction has removed.
+        `end_offset` is the high watermark, or the last stable offset, in the answer. If `gaps`, offsets may be missing:
+        those of transaction markers, or of records that compaction has removed.
         """
         for offset, value in log:
             check(
@@ -172,8 +172,8 @@ class Oracle:
 
     # Holders of partitions
     #
-    # A member whose session has expired does not know it, and its partitions are reassigned ("usurped"). A heartbeat
-    # that is answered without an error while it still holds such a partition is a violation.
+    # A member whose session has expired continues until an answer reports that; meanwhile its partitions are assigned
+    # to others ("usurped"). It is a violation if a heartbeat succeeds while its member still holds such a partition.
 
     def takes(self, member: str, partitions: Iterable[int]) -> None:
         """A member has been assigned these partitions."""
@@ -183,7 +183,7 @@ class Oracle:
             self._holders[partition].add(member)
 
     def releases(self, member: str, partitions: Iterable[int]) -> None:
-        """A member stops using these partitions, before it reports that; or it is no longer a member."""
+        """A member stops using these partitions, and has not yet reported that; or it is no longer a member."""
         for partition in partitions:
             self._holders[partition].discard(member)
             self._usurped[member].discard(partition)
@@ -193,7 +193,7 @@ class Oracle:
         return frozenset(self._usurped[member])
 
     def heartbeat_succeeded(self, member: str, usurped: frozenset[int]) -> None:
-        """A heartbeat was answered without an error; `usurped` are the member's partitions with other owners then."""
+        """A heartbeat succeeded; `usurped` are the member's partitions that had other owners when it was sent."""
         check(
             not usurped,
             Invariant.ONE_HOLDER,
@@ -201,16 +201,16 @@ class Oracle:
         )
 
     def will_commit(self, partition: int, offset: int) -> None:
-        """A commit is sent; until it is answered, it may be stored or not."""
+        """A commit is about to be sent; until it is answered, it may or may not be stored."""
         self._unsure[partition, offset] += 1
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:
-        """Whether a commit sent now comes too late: a later generation has its assignments already."""
+        """True if a commit sent now must be rejected: members already have assignments of a later generation."""
         del member, partition
         return generation < self._generation
 
     def was_refused(self, partition: int, offset: int) -> None:
-        """A commit was answered with an error: it does not count."""
+        """A commit was answered with an error after which it has no effect."""
         self._unsure[partition, offset] -= 1
 
     def was_committed(self, partition: int, offset: int, *, fenced: bool) -> None:
@@ -224,10 +224,10 @@ class Oracle:
         self._committed[partition] = max(offset, self._committed.get(partition, NO_OFFSET))
 
     def commit_seen(self, member: str, partition: int, offset: int) -> None:
-        """An OffsetFetch answered `offset`.
+        """An OffsetFetch returned `offset`.
 
-        It is the highest that was acknowledged, or one that was sent and never answered: that may take effect at any
-        later time, even after a higher one of the same member.
+        It must be the highest that was acknowledged, or one that was sent and never answered: such a commit may take
+        effect at any later time, even after a higher one of the same member.
         """
         floor = self._committed.get(partition, NO_OFFSET)
         unsure = self._unsure[partition, offset] > 0
@@ -239,14 +239,14 @@ class Oracle:
         self._committed[partition] = offset
 
     def judge(self, log: Log) -> None:
-        """Compare everything with the logs as they are at the end."""
+        """Compare all answers with the logs at the end."""
         _judge_seen("acknowledged", self.acknowledged, log)
         self.judge_reads(log)
         for producer, sent in self.sent.items():
             self._judge_producer(producer, sent, log)
 
     def judge_reads(self, log: Log) -> None:
-        """What was read must be there at the end."""
+        """Check that all records that were read are in the logs at the end."""
         _judge_seen("read", self.read, log)
 
     def _judge_producer(self, producer: str, sent: Sequence[tuple[int, str]], log: Log) -> None:
@@ -266,10 +266,10 @@ class Oracle:
 
 
 class EpochOracle(Oracle):
-    """For groups whose members are each in an epoch of their own (KIP-848).
+    """For groups in which each member has its own epoch (KIP-848).
 
-    The epochs begin anew when the group has turned into a classic one and all of its members are gone: the consumer
-    group that takes its place is another. A new member in an epoch below those of others tells that it is so.
+    When the group was converted to a classic one and then lost all members, a new consumer group with the same id
+    starts again with low epochs. A new member with an epoch below the previous ones shows that this has happened.
     """
 
     def __init__(self) -> None:
@@ -285,10 +285,10 @@ class EpochOracle(Oracle):
         super().was_assigned(member, generation, partitions)
 
     def lives_as(self, member: str, member_id: str) -> None:
-        """A member is about to join with this id."""
+        """A member is about to join with this member id."""
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:
-        """Whether a commit sent now comes too late: the partition has been given to another member."""
+        """True if a commit sent now must be rejected: the partition was assigned to another member."""
         del generation
         return partition in self.usurped(member)
 

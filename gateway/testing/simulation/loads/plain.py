@@ -1,4 +1,4 @@
-"""The load of producers without transactions, one group of classic members, and an administrator beside them."""
+"""The load of producers without transactions, one classic consumer group, and an administrator's client."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class PlainLoad:
         self._producers = [
             SimProducer(world, broker, self._oracle, name, topic, idempotent=idempotent)
             for name, idempotent in (("safe-1", True), ("safe-2", True), ("plain", False))
-            if idempotent or broker.is_one  # what acks=1 acknowledges a cluster may lose
+            if idempotent or broker.is_one  # a cluster may lose what acks=1 acknowledged
         ]
         self._members = [
             SimMember(world, broker, self._oracle, f"member-{number}", GROUP, topic) for number in (1, 2, 3)
@@ -71,7 +71,7 @@ class PlainLoad:
         self.tally["records read"] = len(self._oracle.read)
 
     async def _is_all_committed(self) -> bool:
-        """The ends are read each time: one from a leader that another has replaced may be too small."""
+        """Compare with the ends as they are now: a leader that was replaced may have returned too small ones before."""
         ends = await self._inspector.offsets(TOPIC, PARTITIONS)
         return await self._inspector.committed(GROUP, TOPIC, range(PARTITIONS)) == ends
 

@@ -1,4 +1,4 @@
-"""Producers that retry as real ones do: an idempotent one sends a batch again under the same sequence number."""
+"""Producers that retry like real ones: an idempotent one sends a batch again with the same sequence number."""
 
 import itertools
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ RETRY_S = 0.1
 
 @dataclass(slots=True)
 class Batch:
-    """A batch that is not acknowledged yet."""
+    """A batch that is not yet acknowledged."""
 
     partition: int
     values: list[str]
@@ -60,13 +60,13 @@ class SimProducer:
         oracle.idempotent[name] = idempotent
 
     async def run(self, rounds: int | None, calm: trio.Event | None = None) -> None:
-        """Produce `rounds` times, or until it is calm; ends when everything is acknowledged. Raises Violation."""
+        """Produce `rounds` times, or, if None, until `calm`; return once all is acknowledged. Raises Violation."""
         for number in itertools.count() if rounds is None else range(rounds):
             if rounds is None and calm is not None and calm.is_set():
                 break
             await trio.sleep(self.chance.uniform(0, 0.4))
             if self._idempotent and (number == 0 or self.chance.random() < 0.3):
-                await self._init_producer_id()  # as a process that starts anew
+                await self._init_producer_id()  # as a restarted process does
             window = self._new_window()
             while window:
                 window = await self._send(window)
@@ -90,7 +90,7 @@ class SimProducer:
             await trio.sleep(RETRY_S)
 
     def _new_window(self) -> list[Batch]:
-        """Batches for any partitions, or, as a sticky partitioner makes them, for one."""
+        """Batches for any partitions, or for one, as from a sticky partitioner."""
         sticky = self.chance.random() < 0.6
         partitions = range(self._partitions)
         chosen = [self.chance.choice(partitions)] if sticky else partitions
@@ -116,22 +116,22 @@ class SimProducer:
         return self.value(f"{self.name}/{self._count}")
 
     def value(self, unique: str) -> str:
-        """What stands for a new record; `unique` is in no other one."""
+        """The text that identifies a new record; `unique` occurs in no other one."""
         return unique
 
     def record(self, value: str, now_ms: int) -> SimpleRecord:
-        """The record that a value stands for."""
+        """The record that the text `value` identifies."""
         return SimpleRecord(None, value.encode(), now_ms)
 
     def made(self, batch: Batch) -> None:
         """A batch is about to be sent."""
 
     def acknowledged(self, batch: Batch, base_offset: int) -> None:
-        """A batch was stored."""
+        """A batch was acknowledged."""
         self._oracle.was_acknowledged(batch.partition, base_offset, batch.values)
 
     async def _send(self, window: list[Batch]) -> list[Batch]:
-        """Send all in order; return those still to be acknowledged."""
+        """Send all batches in order; return those that are not acknowledged."""
         answers = await self._client.call_all([self._request(batch) for batch in window], self.chance.uniform(1, 6))
         left: list[Batch] = []
         for batch, answer in zip(window, answers, strict=True):
@@ -150,7 +150,7 @@ class SimProducer:
         return ProduceRequest(acks=acks, timeout_ms=30000, topic_data=(topic,))
 
     def _settle(self, batch: Batch, answer: object, *, first: bool) -> bool:
-        """Whether the batch is acknowledged. `first`: no earlier one of its partition failed in this window."""
+        """True if the batch is acknowledged. `first`: no earlier batch of its partition failed in this window."""
         assert isinstance(answer, ProduceResponse)
         part: PartitionProduceResponse = answer.responses[0].partition_responses[0]
         if part.error_code == ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""What a client makes of the batches that a fetch returns, as Kafka's consumer does."""
+"""Decodes the batches that a fetch returns, as Kafka's consumer does."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,30 +11,30 @@ from odradek.wire.records.reader import ControlType, Record, read_control_marker
 
 
 class Batch(NamedTuple):
-    """A batch and its records; those of a marker are none."""
+    """A batch and its records; empty for a marker."""
 
     header: BatchHeader
     records: list[Record]
     aborts: bool = False
-    """Whether it is the marker of an aborted transaction."""
+    """True for the marker of an aborted transaction."""
 
 
 class Page(NamedTuple):
-    """What a fetch from one position came to."""
+    """The records of a fetch from one position."""
 
     records: list[Record]
     position: int
-    """Where to go on."""
+    """The position of the next fetch."""
 
 
 def read_page(part: PartitionData, position: int) -> Page:
-    """All records from `position` on. Raises Violation for batches that no producer has written."""
+    """All records from `position` on. Raises Violation for corrupt batches."""
     batches = _batches(part, position)
     return _page(position, batches, [record for batch in batches for record in batch.records])
 
 
 def read_committed_page(part: PartitionData, position: int) -> Page:
-    """The records from `position` on that are of no aborted transaction. Raises Violation as `read_page` does."""
+    """The records from `position` on, without those of aborted transactions. Raises Violation as `read_page` does."""
     batches = _batches(part, position)
     pending = sorted(part.aborted_transactions or (), key=lambda each: each.first_offset)
     aborted: set[int] = set()
@@ -68,7 +68,7 @@ def _decoded(part: PartitionData) -> Iterator[Batch]:
         check_crc(chunk, header)
         batch = chunk[header.position : header.end_position]
         if header.is_control:
-            # Compaction leaves the last marker of an active producer without its record.
+            # Compaction keeps the batch of an active producer's last marker, but not the record in it.
             marker = read_control_marker(batch) if header.record_count else None
             yield Batch(header, [], marker is not None and marker.type is ControlType.ABORT)
         else:

@@ -1,7 +1,7 @@
 """The oracle for transactions: checks the answers to transactional producers and readers of committed records.
 
-The outcome of a transaction is *sure* when EndTxn was answered, or when the producer never sent one that commits. If it
-was sent and not answered, either outcome is possible, but the same for all of its records and offsets.
+The outcome of a transaction is known if EndTxn was answered, or if the producer never sent one that commits. If one was
+sent and not answered, either outcome is possible, but the same for all of the transaction's records and offsets.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from odradek.gateway.testing.simulation.loads.oracle import Invariant, Log, Orac
 
 
 class Outcome(Enum):
-    """What is known of a transaction's end."""
+    """The outcome of a transaction as far as it is known."""
 
     OPEN = auto()
     UNKNOWN = auto()
@@ -23,27 +23,27 @@ class Outcome(Enum):
 
 @dataclass(eq=False)
 class Transaction:
-    """One transaction; `number` grows with each of its transactional id."""
+    """One transaction; `number` counts the transactions of its transactional id."""
 
     transactional_id: str
     number: int
     outcome: Outcome = Outcome.OPEN
     sent: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """The values for each partition."""
+    """The values sent to each partition."""
     first_offsets: dict[int, int] = field(default_factory=dict[int, int])
-    """Of each partition, where its first acknowledged batch is."""
+    """The offset of its first acknowledged batch in each partition."""
     has_offsets: bool = False
-    """Whether offsets were sent in it."""
+    """True if offsets were sent in it."""
     commit_sent: bool = False
     passed: str = ""
-    """How the last stable offset was seen beyond a record of it while it was open."""
+    """A description of a last stable offset that was beyond one of its records while it was open."""
 
     def __str__(self) -> str:
         return f"{self.transactional_id}/{self.number}"
 
 
 class TransactionOracle:
-    """All that was seen of transactions over one topic. Methods that check raise Violation."""
+    """Records all answers about the transactions on one topic. Methods that check raise Violation."""
 
     def __init__(self) -> None:
         self.records = Oracle()
@@ -53,18 +53,18 @@ class TransactionOracle:
         self._owners: dict[str, object] = {}
         self._floors: dict[str, int] = defaultdict(lambda: -1)
 
-    # What producers do
+    # Producers
 
     def took_up(self, transactional_id: str, instance: object) -> None:
-        """InitProducerId answered: from now on `instance` alone may write under this id."""
+        """InitProducerId was answered: from now on only `instance` may write with this transactional id."""
         self._owners[transactional_id] = instance
 
     def is_superseded(self, transactional_id: str, instance: object) -> bool:
-        """Whether another instance has taken the id up."""
+        """True if InitProducerId was answered for another instance since."""
         return self._owners[transactional_id] is not instance
 
     def accepted(self, what: str, transactional_id: str, *, superseded: bool) -> None:
-        """A request was answered without an error; `superseded` is what held when it was sent."""
+        """A request succeeded; `superseded` is the value of `is_superseded` when it was sent."""
         check(
             not superseded,
             Invariant.ZOMBIES_FENCED,
@@ -80,33 +80,33 @@ class TransactionOracle:
         return transaction
 
     def new_value(self, transaction: Transaction, partition: int) -> str:
-        """A value that names its transaction, about to be sent."""
+        """A value, about to be sent, that contains the name of its transaction."""
         sent = transaction.sent[partition]
         sent.append(f"{transaction}/{partition}.{len(sent)}")
         return sent[-1]
 
     def was_acknowledged(self, transaction: Transaction, partition: int, base_offset: int, values: list[str]) -> None:
-        """The broker said that it stored `values` from `base_offset` on."""
+        """The broker acknowledged `values` from `base_offset` on."""
         self.records.was_acknowledged(partition, base_offset, values)
         transaction.first_offsets.setdefault(partition, base_offset)
 
     def will_commit(self, transaction: Transaction) -> None:
-        """An EndTxn that commits is sent; until it is answered nothing is known."""
+        """An EndTxn that commits is about to be sent; until it is answered the outcome is unknown."""
         transaction.commit_sent, transaction.outcome = True, Outcome.UNKNOWN
 
     def was_committed(self, transaction: Transaction) -> None:
-        """EndTxn was answered: committed, and open until the EndTxn was sent."""
+        """EndTxn was answered: the transaction is committed, and was open until the EndTxn was sent."""
         check(not transaction.passed, Invariant.STABLE_OFFSET_WAITS, f"{transaction} {transaction.passed}")
         transaction.outcome = Outcome.COMMITTED
         if transaction.has_offsets:
             self._floors[transaction.transactional_id] = transaction.number
 
     def was_given_up(self, transaction: Transaction) -> None:
-        """The producer got the answer that it is aborted, or will never commit it."""
+        """The producer got the answer that the transaction is aborted, or will never commit it."""
         if not transaction.commit_sent:
             transaction.outcome = Outcome.ABORTED
 
-    # What readers see
+    # Readers
 
     def was_read(
         self,
@@ -116,7 +116,7 @@ class TransactionOracle:
         stable_offset: int,
         log: list[tuple[int, str]],
     ) -> None:
-        """A fetch under read_committed returned these, and this last stable offset."""
+        """A read_committed fetch returned these records, and this last stable offset."""
         self.records.was_read(reader, partition, position, stable_offset, log, gaps=True)
         for offset, value in log:
             transaction = self._of(value)
@@ -139,7 +139,7 @@ class TransactionOracle:
         return self._floors[transactional_id]
 
     def offset_seen(self, transactional_id: str, floor: int, offset: int) -> None:
-        """A stable OffsetFetch answered `offset`; `floor` was known when it was sent."""
+        """A stable OffsetFetch returned `offset`; `floor` is the result of `floor` when it was sent."""
         found = self._transactions.get(f"{transactional_id}/{offset}")
         check(
             offset == -1 or (found is not None and found.commit_sent and found.has_offsets),
@@ -155,7 +155,7 @@ class TransactionOracle:
     # The end
 
     def judge(self, log: Log, offsets: Mapping[str, int]) -> None:
-        """Compare everything with what a reader of committed records finds at the end, and with committed offsets."""
+        """Compare all answers with the committed records, and with the committed offsets, at the end."""
         visible: dict[Transaction, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
         for partition, values in log.items():
             for value in values.values():

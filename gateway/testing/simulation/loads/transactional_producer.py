@@ -1,7 +1,7 @@
-"""One process with a transactional producer, of either transaction version; it does what Kafka's producer does.
+"""A process with a transactional producer of either transaction version, which behaves like Kafka's producer.
 
 With `transaction.version` 1 it adds partitions and groups before it writes, and keeps its epoch; from 2 on the requests
-that write add them, and each end of a transaction gives it the next epoch (KIP-890).
+that write add them, and the answer to each EndTxn contains the next epoch (KIP-890).
 """
 
 import random
@@ -40,7 +40,7 @@ VERSIONS: Mapping[int, Mapping[ApiKey, int]] = {
     1: {ApiKey.PRODUCE: 11, ApiKey.END_TXN: 4, ApiKey.TXN_OFFSET_COMMIT: 4},
     2: {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5},
 }
-"""What a producer speaks under each `transaction.version`."""
+"""The API versions that a producer uses for each `transaction.version`."""
 
 AGAIN = frozenset(
     {
@@ -64,14 +64,14 @@ OVER = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-"""After these the transaction cannot go on: it timed out, or its id was taken up by another producer."""
+"""Errors after which the transaction cannot continue: it timed out, or another producer has its transactional id."""
 GROUP, TRANSACTION = 0, 1
-"""Kinds of keys that coordinators are found by."""
+"""The key types of FindCoordinator."""
 RETRY_S = 0.1
 
 
 class TransactionOverError(Exception):
-    """The transaction, and maybe the producer, has ended with an error."""
+    """The transaction has ended with an error; maybe the producer is fenced, too."""
 
     def __init__(self, error: ErrorCode) -> None:
         self.error = error
@@ -79,9 +79,9 @@ class TransactionOverError(Exception):
 
 
 class TransactionalProducer:
-    """Takes the transactional id up; then one method for each step of a transaction. All wait for an answer.
+    """Has `take_up` for the transactional id, and one method for each step of a transaction.
 
-    They raise TransactionOverError, and Violation.
+    Methods wait for the answer unless noted, and raise TransactionOverError and Violation.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class TransactionalProducer:
         self._sequences: dict[int, int] = {}
 
     def close(self) -> None:
-        """Drop its connections, as a process does that ends."""
+        """Close its connections, as when its process ends."""
         self._writer.close()
         self._coordinator.close()
 
@@ -116,7 +116,7 @@ class TransactionalProducer:
         return self._oracle.is_superseded(self.transactional_id, self)
 
     def _judge(self, what: str, code: int) -> bool:
-        """Whether it is done; not if it must be asked again."""
+        """True if a request succeeded, False if it must be sent again. Raises for other errors."""
         error = ErrorCode(code)
         if error in OVER:
             raise TransactionOverError(error)
@@ -135,10 +135,10 @@ class TransactionalProducer:
         assert isinstance(answer, kind)
         return answer
 
-    # Taking the id up
+    # The transactional id
 
     async def take_up(self, timeout_ms: int) -> None:
-        """Take the transactional id over from its present producer."""
+        """Take over the transactional id from its present producer by InitProducerId."""
         await self._find_coordinator(TRANSACTION, self.transactional_id)
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms)
         while True:
@@ -164,7 +164,7 @@ class TransactionalProducer:
     # Writing
 
     async def write(self, transaction: Transaction, partition: int, values: list[str]) -> None:
-        """One batch."""
+        """Write one batch."""
         if self.version == 1:
             await self._add_partition(partition)
         request = self._produce(partition, values)
@@ -180,7 +180,7 @@ class TransactionalProducer:
             await trio.sleep(RETRY_S)
 
     async def write_unheard(self, partition: int, values: list[str]) -> None:
-        """Send a batch and do not wait for what becomes of it; it may arrive after the end of its transaction."""
+        """Send a batch without waiting for the answer; it may arrive after the end of its transaction."""
         if self.version == 1:
             await self._add_partition(partition)
         await self._writer.call_all([self._produce(partition, values)], self._chance.choice((0.0001, 0.01, 0.1)))
@@ -224,7 +224,7 @@ class TransactionalProducer:
     # Offsets
 
     async def commit_offset(self, transaction: Transaction, group: str) -> None:
-        """Commit, in the transaction, its own number as the group's offset in partition 0."""
+        """Commit, in the transaction, the transaction's number as the group's offset in partition 0."""
         await self._find_coordinator(GROUP, group)
         transaction.has_offsets = True
         if self.version == 1:
@@ -263,7 +263,7 @@ class TransactionalProducer:
     # The end
 
     async def end(self, transaction: Transaction, *, committed: bool) -> None:
-        """Commit or abort, and go on in the epoch that is given for it."""
+        """Commit or abort; from version 2 on, continue in the epoch of the answer."""
         request = self._end_request(transaction, committed=committed)
         while True:
             superseded = self._superseded
@@ -278,7 +278,7 @@ class TransactionalProducer:
             self._goes_on_as(answer.producer_id, answer.producer_epoch)
 
     async def end_unheard(self, transaction: Transaction, *, committed: bool) -> None:
-        """Send the EndTxn and do not wait, as a process that ends at this very moment."""
+        """Send the EndTxn without waiting for the answer, as a process that ends right after."""
         request = self._end_request(transaction, committed=committed)
         await self._coordinator.call_all([request], self._chance.choice((0.0001, 0.01, 0.1)))
 

@@ -1,7 +1,7 @@
-"""The load of transactions: each transactional id has one producer after the other, which commit, abort, fall silent
-beyond their time-out, die in the middle, or are superseded while they live; a reader of committed records looks on.
+"""The load of transactions: each transactional id has one producer after the other. They commit, abort, pause for
+longer than the transaction's time-out, end in the middle, or are fenced; another client reads committed records.
 
-In half of the simulations the topic is compacted all the while: its keys are unique, so only what was aborted may go.
+In half of the simulations the topic is compacted. Its keys are unique, so only aborted records may be removed.
 """
 
 import itertools
@@ -40,9 +40,9 @@ COMPACTED = {
     "delete.retention.ms": "1000",
 }
 LATE_FOLLOWERS = {"delete.retention.ms": "86400000"}
-"""A replica that is away for longer may miss the marker of a transaction whose records it has, as in Kafka."""
+"""A replica that is offline for longer may lack the marker of a transaction whose records it has, as in Kafka."""
 CLOCK_STEPS_S = 1200
-"""How much longer a transaction may seem to last: a clock is ten minutes off at most, either way."""
+"""How much longer a transaction may seem to last, since each clock is at most ten minutes off, either way."""
 SAFE_DOWNGRADE = 2
 
 
@@ -90,7 +90,7 @@ class TransactionLoad:
             async with trio.open_nursery() as writers:
                 for transactional_id in IDS:
                     writers.start_soon(self._own, transactional_id, calm, writers)
-            self._pause_s = 10.0  # nothing happens any more but time-outs
+            self._pause_s = 10.0  # from now on there are only time-outs
             await self._all_ended()
             for transactional_id in IDS:
                 await self._last_transaction(transactional_id)
@@ -108,7 +108,7 @@ class TransactionLoad:
         return TransactionalProducer(client, self._oracle, transactional_id, TOPIC, version=version, chance=chance)
 
     async def _own(self, transactional_id: str, calm: trio.Event, nursery: trio.Nursery) -> None:
-        """One producer after the other, each with some transactions; then what comes over a process."""
+        """Run one producer after the other, each with some transactions; then it ends or continues beside the next."""
         for side in itertools.cycle("ab"):
             producer = self._producer(transactional_id, f"{transactional_id}{side}")
             await producer.take_up(TIMEOUT_MS)
@@ -128,7 +128,7 @@ class TransactionLoad:
                 producer.close()
 
     async def _die_writing(self, producer: TransactionalProducer) -> None:
-        """The last producer leaves a transaction open, which only its time-out can end."""
+        """Leave the last producer's transaction open, so that only its time-out can end it."""
         transaction = self._oracle.begin(producer.transactional_id)
         with suppress(TransactionOverError):
             await self._write(producer, transaction)
@@ -136,7 +136,7 @@ class TransactionLoad:
         producer.close()
 
     async def _go_on_superseded(self, producer: TransactionalProducer) -> None:
-        """A zombie: a process that was replaced, and continues until it gets an error."""
+        """Continue as a zombie: a producer that was replaced, and runs until it gets an error."""
         try:
             for _ in range(10):
                 await self._transaction(producer)
@@ -145,7 +145,7 @@ class TransactionLoad:
         producer.close()
 
     async def _transaction(self, producer: TransactionalProducer) -> None:
-        """One transaction, to whatever end. Raises TransactionOverError when it, or its producer, is over."""
+        """Run one transaction, with any outcome. Raises TransactionOverError if it, or its producer, has ended."""
         transaction = self._oracle.begin(producer.transactional_id)
         await trio.sleep(self._chance.uniform(0, 0.3))
         try:
@@ -168,7 +168,7 @@ class TransactionLoad:
                 await producer.commit_offset(transaction, _group(producer.transactional_id))
 
     async def _end(self, producer: TransactionalProducer, transaction: Transaction) -> None:
-        """Commit, abort, or come to grief."""
+        """Commit, abort, or simulate the end of the process."""
         [way] = self._chance.choices(("commit", "abort", "abort late", "die", "die ending"), (60, 15, 8, 8, 9))
         if way == "commit":
             await producer.end(transaction, committed=True)
@@ -182,13 +182,13 @@ class TransactionLoad:
             await producer.end(transaction, committed=False)
             self.tally["transactions aborted"] += 1
         if way != "abort":
-            # What becomes of the last request is not known: a producer goes on by taking its id up again.
+            # The outcome of the last request is unknown, so the next producer takes over the transactional id.
             self._oracle.was_given_up(transaction)
             self.tally["producers died"] += 1
             raise TransactionOverError(ErrorCode.NONE)
 
     async def _last_transaction(self, transactional_id: str) -> None:
-        """Without faults and competitors a transaction commits. Raises Violation."""
+        """Check that a transaction commits without faults and other producers. Raises Violation."""
         producer = self._producer(transactional_id, f"{transactional_id}a")
         await producer.take_up(60_000)
         transaction = self._oracle.begin(transactional_id)
@@ -259,7 +259,7 @@ class TransactionLoad:
     # The end
 
     async def _all_ended(self) -> None:
-        """Every transaction is decided within its time-out, whatever became of its producer. Raises Violation."""
+        """Check that every transaction ends within its time-out, even without its producer. Raises Violation."""
         deadline_s = trio.current_time() + TIMEOUT_MS / 1000 + CLOCK_STEPS_S
         while True:
             ends = await self._inspector.offsets(TOPIC, PARTITIONS)
@@ -274,15 +274,13 @@ class TransactionLoad:
             await trio.sleep(10)
 
     async def _all_read(self) -> None:
-        """The auditor is at the end; the last markers may still be on their way when it begins to wait."""
+        """Wait until the auditor is at the end; the last markers may still be written meanwhile."""
         while await self._inspector.offsets(TOPIC, PARTITIONS) != self._positions:  # noqa: ASYNC110 - as above
             await trio.sleep(1)
 
     async def state(self) -> Mapping[str, Any]:
         """See `Load.state`."""
-        await self._inspector.offsets(
-            TOPIC, PARTITIONS
-        )  # leaders that were just elected know by then what is committed
+        await self._inspector.offsets(TOPIC, PARTITIONS)  # new leaders have a current high watermark once they answer
         state: dict[str, Any] = {f"ledger {index}": await self._values(index) for index in range(PARTITIONS)}
         for transactional_id in IDS:
             [offset] = (await self._inspector.committed(_group(transactional_id), TOPIC, [0])).values()
@@ -290,7 +288,7 @@ class TransactionLoad:
         return state
 
     async def _values(self, partition: int) -> dict[int, str]:
-        """The log as a reader of committed records finds it."""
+        """The committed records of a partition, by offset."""
         found: dict[int, str] = {}
         position = 0
         while True:
