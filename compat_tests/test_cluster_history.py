@@ -1,7 +1,7 @@
-"""Java's clients and librdkafka's at once on several brokers, which fail in one way after the other.
+"""Java's and librdkafka's clients at the same time on several brokers, with one kind of fault after the other.
 
-What they did and saw is a history without anomalies, and every one of them is served again during and after each fault,
-within what `compat_tests/history/bounds.py` says. What they waited is reported at the end of the run. With
+Their history must have no anomalies, and every client must be served again during and after each fault, within the
+limit of `compat_tests/history/bounds.py`. The measured times are printed at the end of the run. With
 ODRADEK_COMPAT_SUBJECT=jvm the brokers are those of a real Kafka.
 `tests/gateway/testing/test_cluster_faults.py` has the same faults and more for librdkafka alone.
 """
@@ -28,14 +28,14 @@ BY_THREE = [
     "kill-leader", "kill-controller", "kill-follower", "kill-all-at-once", "hang", "cut-both-ways", "cut-one-way",
     "wiped-disk", "full-disk", "rolling-restart",
 ]  # fmt: skip
-"""All that three brokers bear, save the cut between two: there, the two transactional ids may leave no such pair."""
+"""All faults for three brokers but `pair-cut`: the coordinators of two transactional ids may leave no two brokers."""
 
 Measuring = Callable[[str, object], None]
 
 
 @contextmanager
 def loaded(brokers: int, directory: Path, tell: Measuring, replicas: int = 3) -> Iterator[tuple[TestCluster, Load]]:
-    """Brokers, all of them controllers, and clients on as many partitions; what they did is judged at the end."""
+    """Start brokers, all of them controllers, and a load on as many partitions; check its history at the end."""
     program, name = (KafkaCluster, "Kafka") if is_kafka() else (TestCluster, "Odradek")
     java = None if is_missing("Java") else JavaVm()
     try:

@@ -1,5 +1,5 @@
-"""Clients that make a history: producers and consumers, librdkafka's and Java's, that work whatever happens to brokers.
+"""Clients that record a history: producers and consumers of librdkafka and Java that keep running through faults.
 
-`recorder` writes down what they did and saw, `workers` are the clients' threads, `librdkafka_clients` and
-`java_clients` what they work with. `odradek.gateway.testing.history` judges what was written down.
+`recorder` records their operations and results, `workers` are the clients' threads, `librdkafka_clients` and
+`java_clients` wrap the client libraries. `odradek.gateway.testing.history` checks the history.
 """

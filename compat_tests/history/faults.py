@@ -1,7 +1,7 @@
-"""The faults of a cluster under load, each from its begin to its end: what happens, and when clients must be served.
+"""The faults of a cluster under load, and the moments from which clients must be served.
 
-Each function begins one fault, has the load say that every client is served while it lasts where the other brokers can
-serve alone, ends it, and has the load say the same from its end on. In the end the cluster is whole.
+Each function begins one fault, checks that every client is served during it if the other brokers can serve alone, ends
+it, and checks the same from its end on. It returns when all brokers run and all replicas are in sync.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTINGS: Final = {
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,
 }
-"""Of every cluster that goes through these faults."""
+"""The settings of every cluster with these faults."""
 REPLICATED: Final = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
@@ -32,13 +32,13 @@ REPLICATED: Final = (
 )
 BEYOND_THE_SESSION_S: Final = 6.0
 BEGIN, END, STOP = "begin", "end", "stop"
-"""From when on clients are served again: since the fault has begun, since it ends, since a node was told to stop."""
+"""The moments from which times are measured: the beginning of a fault, its end, the request that stops a node."""
 
 Fault = Callable[[TestCluster, Load], None]
 
 
 def settings(replicas: int) -> dict[str, int]:
-    """The settings of brokers that keep so many replicas of everything."""
+    """The settings of brokers with this replication factor for all topics."""
     return {**SETTINGS, **dict.fromkeys(REPLICATED, replicas)}
 
 
@@ -48,7 +48,7 @@ def leader_of(cluster: TestCluster, topic: str) -> int:
 
 
 def follower_of(cluster: TestCluster, topic: str) -> int:
-    """A broker that neither leads the partition nor is the active controller, if there is one."""
+    """A broker that does not lead the partition, and is not the active controller if possible."""
     leader, controller = cluster.leader(topic, 0), cluster.controller()
     return next(each for each in sorted(cluster.ids, key=lambda each: each == controller) if each != leader)
 
@@ -73,8 +73,8 @@ ROLES: Final[dict[str, Callable[[TestCluster, str], int]]] = {
 
 
 def make_whole(cluster: TestCluster) -> None:
-    """Let every broker run and reach the others. Returns when all replicas are in sync: only then is one more fault
-    borne."""
+    """Start or resume all brokers and restore their links. Returns when all replicas are in sync: only then can the
+    cluster tolerate another fault."""
     cluster.heal()
     for broker in cluster.ids:
         cluster.resume(broker)
@@ -83,7 +83,7 @@ def make_whole(cluster: TestCluster) -> None:
 
 
 def start(cluster: TestCluster, brokers: Sequence[int]) -> None:
-    """Start brokers at once; returns when all serve."""
+    """Start brokers at the same time; returns when all serve."""
     for broker in brokers:
         cluster.node(broker).start()
     for broker in brokers:
@@ -91,7 +91,7 @@ def start(cluster: TestCluster, brokers: Sequence[int]) -> None:
 
 
 def ends(fault: str, cluster: TestCluster, load: Load) -> None:
-    """End whatever the fault is."""
+    """End any fault, and wait until every client has been served since."""
     with load.served_since(fault, END):
         make_whole(cluster)
 
@@ -105,7 +105,7 @@ def kill(cluster: TestCluster, load: Load, role: str = "leader") -> None:
 
 
 def kill_leader_and_controller(cluster: TestCluster, load: Load) -> None:
-    """`kill -9` of two brokers at once, which a cluster of five bears."""
+    """`kill -9` of two brokers at once, which a cluster of five tolerates."""
     fault = "kill -9 of leader and controller at once"
     controller = cluster.controller()
     led = [cluster.leader(load.target.topic, partition) for partition in range(load.target.partitions)]
@@ -116,7 +116,7 @@ def kill_leader_and_controller(cluster: TestCluster, load: Load) -> None:
 
 
 def kill_all_in_turn(cluster: TestCluster, load: Load) -> None:
-    """`kill -9` of each broker, started again at once."""
+    """`kill -9` and an immediate restart of each broker, one after the other."""
     for broker in cluster.ids:
         with load.served_since("kill -9 of all in turn", BEGIN):
             cluster.kill(broker)
@@ -124,7 +124,7 @@ def kill_all_in_turn(cluster: TestCluster, load: Load) -> None:
 
 
 def kill_all_at_once(cluster: TestCluster, load: Load) -> None:
-    """`kill -9` of all brokers at once: nothing is served before they are started again."""
+    """`kill -9` of all brokers at once: no client is served until they are started again."""
     cluster.kill_at_once(*cluster.ids)
     ends("kill -9 of all at once", cluster, load)
 
@@ -140,7 +140,7 @@ def hang(cluster: TestCluster, load: Load) -> None:
 
 
 def cut_off(cluster: TestCluster, load: Load, *, one_way: bool = False) -> None:
-    """A leader and the other brokers do not reach each other; `one_way`, what it sends does not arrive."""
+    """Cut the links between a leader and the other brokers; if `one_way`, only what the leader sends is lost."""
     fault = f"links of the leader cut {'one way' if one_way else 'both ways'}"
     victim = cluster.leader(load.target.topic, 0)
     for other in cluster.ids:
@@ -153,11 +153,11 @@ def cut_off(cluster: TestCluster, load: Load, *, one_way: bool = False) -> None:
 
 @contextmanager
 def link_cut(cluster: TestCluster, load: Load, *, one_way: bool = False) -> Iterator[None]:
-    """Two brokers do not reach each other, neither of which coordinates transactions on the topic.
+    """Cut the link between two brokers, neither of which coordinates transactions on the topic.
 
-    A coordinator that is in touch with the controller keeps its place, and writes its markers to the leaders
-    themselves: cut off from one of them it cannot end a transaction, in Kafka either. Of a pair with the controller the
-    other one is cut off from the metadata.
+    A coordinator that reaches the controller stays coordinator, and sends its markers to the leaders: while it cannot
+    reach one of them, it cannot end a transaction, as in Kafka. If one of the two is the controller, the other gets no
+    metadata.
     """
     ids = [each.process for each in load.producers if each.is_transactional]
     coordinators = {cluster.coordinator(each, transactional=True) for each in ids}
@@ -170,7 +170,7 @@ def link_cut(cluster: TestCluster, load: Load, *, one_way: bool = False) -> Iter
 
 
 def pair_cut(cluster: TestCluster, load: Load) -> None:
-    """The link between two brokers is cut. Needs two that coordinate no transactions."""
+    """Cut the link between two brokers. The cluster must have two that do not coordinate transactions."""
     with link_cut(cluster, load):
         load.served_again("link of two brokers cut", BEGIN)
         time.sleep(BEYOND_THE_SESSION_S)
@@ -178,7 +178,7 @@ def pair_cut(cluster: TestCluster, load: Load) -> None:
 
 
 def wiped_disk(cluster: TestCluster, load: Load) -> None:
-    """A leader is killed, loses its data, and joins again."""
+    """Kill a leader, delete its data, and start it again."""
     victim = cluster.leader(load.target.topic, 0)
     cluster.kill(victim)
     cluster.wipe(victim)
@@ -188,7 +188,7 @@ def wiped_disk(cluster: TestCluster, load: Load) -> None:
 
 @contextmanager
 def no_space(cluster: TestCluster, broker: int) -> Iterator[None]:
-    """No file of a broker may be written any more, as on a disk without space; this needs no rights and no mount."""
+    """Make all file writes of a broker fail, as on a full disk; needs neither privileges nor a mount."""
     pid = cluster.node(broker).pid
     _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
@@ -200,7 +200,7 @@ def no_space(cluster: TestCluster, broker: int) -> Iterator[None]:
 
 
 def full_disk(cluster: TestCluster, load: Load) -> None:
-    """The disk of a leader fills: the broker ends, so that others lead; with space again it is started."""
+    """Fill the disk of a leader: the broker ends, and others lead. It is started again with free space."""
     victim = cluster.leader(load.target.topic, 0)
     with no_space(cluster, victim), load.served_since("full disk", BEGIN):
         cluster.node(victim).join()
@@ -208,7 +208,7 @@ def full_disk(cluster: TestCluster, load: Load) -> None:
 
 
 def rolling_restart(cluster: TestCluster, load: Load) -> None:
-    """Every broker is stopped in order and started again, one after the other."""
+    """Stop every broker cleanly and start it again, one after the other."""
     for broker in cluster.ids:
         with load.served_since("rolling restart", STOP):
             cluster.restart(broker)
@@ -227,12 +227,12 @@ FAULTS: Final[dict[str, Fault]] = {
     "full-disk": full_disk,
     "rolling-restart": rolling_restart,
 }
-"""Those that a cluster of three bears."""
+"""The faults that a cluster of three tolerates."""
 
 OF_FIVE: Final[dict[str, Fault]] = {
     "kill-leader-and-controller": kill_leader_and_controller,
     **{name: FAULTS[name] for name in ("kill-all-at-once", "hang", "pair-cut", "full-disk", "rolling-restart")},
 }
-"""Those that a cluster of five goes through."""
+"""The faults with which a cluster of five is tested."""
 OF_FIVE_REPLICAS: Final = ("kill-leader-and-controller",)
-"""Those of them that need five replicas: with three, the brokers that are killed may hold two of a partition."""
+"""Those of them that need five replicas: with three, the killed brokers may have two of a partition's replicas."""

@@ -1,4 +1,4 @@
-"""What ends a history: open transactions are ended, and everything is read once more."""
+"""The end of a history: end open transactions, and read all records once more."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from odradek.gateway.testing.history.operations import Outcome, Read
 
 
 def end_open_transactions(target: Target, transactional_ids: Iterable[str]) -> None:
-    """A producer that takes an id over ends what its predecessor left open."""
+    """End open transactions by taking over their transactional ids."""
     for transactional_id in transactional_ids:
         librdkafka_clients.Transactional(target, transactional_id).close()
 
 
 def read_everything(target: Target, recorder: Recorder) -> None:
-    """One more consumer reads all there is, up to the end of each partition."""
+    """Read all records with a new consumer, up to the end of each partition."""
     places = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in target.keys}
     admin = AdminClient({"bootstrap.servers": target.bootstrap})
     asked = admin.list_offsets(places, isolation_level=IsolationLevel.READ_COMMITTED)

@@ -1,4 +1,4 @@
-"""The Java client as `workers` want it: transaction.version 2."""
+"""Java's clients with the interfaces of `workers`; transactions are of `transaction.version` 2."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from compat_tests.history.workers import ClientError, Target
 from compat_tests.java_clients import JavaConsumer, JavaError, JavaProducer, JavaVm
 
 PASSING = frozenset({"CommitFailedException", "RebalanceInProgressException", "TimeoutException"})
-"""A commit that ended so is none; what it would have committed comes again with the next assignment."""
+"""Errors after which a commit has no effect; its records are read again after the next assignment."""
 
 SOON = {"request_timeout_ms": "5000", "metadata_max_age_ms": "5000", "reconnect_backoff_max_ms": "200"}
-"""A client turns to another broker sooner than by default: after 5 s, not 30, when one does not answer, and 5 s, not 5
-minutes, when one that is cut off from the others answers that there is nothing new."""
+"""Settings with which a client tries another broker sooner than by default: after 5 s instead of 30 s if a broker does
+not answer, and after 5 s instead of 5 minutes if a broker that is cut off from the others returns no new records."""
 PRODUCER = {**SOON, "delivery_timeout_ms": "20000"}
 CONSUMER = {**SOON, "isolation_level": "read_committed", "max_poll_records": "200"}
 
 
 class Transactional:
-    """A producer with a transactional id; making one fences its predecessor. Raises ClientError."""
+    """A producer with a transactional id; a new one fences its predecessor. Raises ClientError."""
 
     def __init__(self, java: JavaVm, target: Target, transactional_id: str) -> None:
         self._topic = target.topic

@@ -1,4 +1,4 @@
-"""A real Kafka in the place of our brokers, under the same faults: what its clients wait for is what ours may."""
+"""A real Kafka in place of our brokers, under the same faults: our clients may wait as long as those of Kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUBJECT: Final = "ODRADEK_COMPAT_SUBJECT"
 
 
 def is_kafka() -> bool:
-    """Whether this run is asked to judge a real Kafka (ODRADEK_COMPAT_SUBJECT=jvm)."""
+    """True if this run tests a real Kafka (ODRADEK_COMPAT_SUBJECT=jvm)."""
     return os.environ.get(SUBJECT) == "jvm"
 
 
@@ -35,7 +35,7 @@ class KafkaNode(TestNode):
         self._guard: Guard | None = None
 
     def start(self) -> None:
-        """Start the JVM, on a directory that is formatted before if it is empty."""
+        """Start the JVM; formats its directory first if there is none."""
         assert not self.is_running, f"node {self.plan.node_id} runs already"
         if not self.plan.directory.exists():
             formatted(self._command("kafka.tools.StorageTool"), CLUSTER_ID, self._config)
@@ -69,10 +69,10 @@ class KafkaCluster(TestCluster):
     """Kafka's brokers with the ids 1, 2, …"""
 
     def new_node(self, node: NodePlan, file: Path) -> TestNode:
-        """A JVM in the place of our process."""
+        """A JVM in place of our process."""
         return KafkaNode(node, file)
 
     def stop(self) -> None:
-        """Kill all nodes: a controlled shutdown of all of them waits for a quorum that is gone."""
+        """Kill all nodes: a controlled shutdown of all of them would wait for a quorum that no longer exists."""
         self.kill_at_once(*self.ids)
         super().stop()

@@ -1,4 +1,4 @@
-"""librdkafka as `workers` want it: transaction.version 1, for it knows no other."""
+"""librdkafka with the interfaces of `workers`; transactions are of `transaction.version` 1, all that it supports."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from compat_tests.history.workers import ClientError, Target
 TIMEOUT_S = 30
 QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 200, "metadata.recovery.strategy": "none"}
 SOON = {"socket.timeout.ms": 5_000, "topic.metadata.refresh.interval.ms": 5_000}
-"""A client turns to another broker sooner than by default: after 5 s, not 60, when one does not answer, and 5 s, not 5
-minutes, when one that is cut off from the others answers that there is nothing new."""
+"""Settings with which a client tries another broker sooner than by default: after 5 s instead of 60 s if a broker does
+not answer, and after 5 s instead of 5 minutes if a broker that is cut off from the others returns no new records."""
 CLIENT = {**QUIET, **SOON}
 PRODUCER = {**CLIENT, "request.timeout.ms": 5_000}
 
 
 class Transactional:
-    """A producer with a transactional id; making one fences its predecessor. Raises ClientError."""
+    """A producer with a transactional id; a new one fences its predecessor. Raises ClientError."""
 
     def __init__(self, target: Target, transactional_id: str) -> None:
         self._topic = target.topic
@@ -56,7 +56,7 @@ class Transactional:
         self._producer.purge()
 
     def _retrying(self, call: Any) -> None:
-        """Again while librdkafka says that asking again is right."""
+        """Call up to four times while librdkafka reports a retriable error."""
         for _ in range(4):
             try:
                 call(TIMEOUT_S)
@@ -116,7 +116,7 @@ class Reading:
         return _polled(self._consumer)
 
     def position(self, partition: int) -> int:
-        """Where the next poll begins, -1 before anything was read."""
+        """The offset of the next poll; -1 before the first record."""
         [place] = self._consumer.position([TopicPartition(self._topic, partition)])
         return max(place.offset, -1)
 
@@ -147,7 +147,7 @@ class Member:
         return found
 
     def _commit(self) -> None:
-        """Commit what was returned; where that fails, it comes again with the next assignment."""
+        """Commit the records that were returned; if that fails, they are read again after the next assignment."""
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as error:
@@ -163,7 +163,7 @@ class Member:
 
 
 def _polled(consumer: Consumer) -> list[tuple[int, int, str]]:
-    """What comes within a moment. Raises ClientError when the client is good for nothing more."""
+    """The records that arrive within 0.2 s. Raises ClientError for a fatal error."""
     found: list[tuple[int, int, str]] = []
     for each in consumer.consume(200, timeout=0.2):
         error = each.error()

@@ -1,9 +1,9 @@
-"""Clients of all kinds at work on one topic of a cluster, and the judgement of what they did and saw.
+"""Clients of all kinds on one topic of a cluster, and the check of their history.
 
-An idempotent producer, a transactional one, a consumer that is told its partitions, and a group of either protocol;
-with a JVM the same of Java. `served_again` waits until every one of them is served, within what `bounds` says, and is
-the check that a fault does not stop any; `judged` ends them, reads everything once more, and gives what breaks the
-contract.
+An idempotent producer, a transactional one, a consumer with assigned partitions, and a group of each protocol; with a
+JVM also the same clients of Java. `served_again` waits until every client is served, within the limit of `bounds`, and
+so checks that a fault stops none of them; `judged` ends them, reads everything once more, and returns the violations of
+the contract.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROTOCOLS = ("classic", "consumer")
 
 
 class Load:
-    """Runs inside `with`. `topic` exists, with `partitions` partitions. `times` takes what is measured."""
+    """Runs inside `with`. `topic` must exist, with `partitions` partitions. `times` gets the measurements."""
 
     def __init__(
         self, bootstrap: str, topic: str, partitions: int, java: JavaVm | None = None, times: ServedTimes | None = None
@@ -81,11 +81,11 @@ class Load:
 
     @property
     def workers(self) -> list[Worker]:
-        """All of them."""
+        """The workers of all clients, without victims."""
         return self.producers + self.readers + self._groups
 
     def victim(self, role: str, *, group: str = "") -> Victim:
-        """A client in a process of its own, to be killed: `plain`, `transactional`, or a `group`'s `member`."""
+        """A client in a process of its own that the test kills: `plain`, `transactional`, or a `member` of `group`."""
         name = f"{self.target.topic}-victim{len(self._victims)}"
         victim = Victim(name, role, self.target, group)
         self._victims.append(victim)
@@ -95,10 +95,10 @@ class Load:
 
     @contextmanager
     def away_from(self, cut_off: int, cluster: TestCluster) -> Iterator[None]:
-        """New clients begin with other brokers than one that clients reach while the other brokers do not.
+        """Within the block, new clients do not bootstrap from `cut_off`, a broker that only clients can reach.
 
-        librdkafka looks for a transaction coordinator at the brokers that it is connected to. One that knows only a
-        broker with metadata of before the fault is told without end that this broker coordinates, by Kafka as well.
+        librdkafka looks for a transaction coordinator at the brokers that it is connected to. If that is only a broker
+        with old metadata, the answer is always that this broker is the coordinator, as in Kafka.
         """
         self.target.bootstrap = cluster.bootstrap_without(cut_off)
         try:
@@ -108,7 +108,7 @@ class Load:
 
     @contextmanager
     def served_since(self, fault: str, since: str) -> Iterator[None]:
-        """Measure from the entry on; at the exit wait until every client has been served. Raises TimeoutError."""
+        """Measure from the entry on; at the exit, wait until every client has been served. Raises TimeoutError."""
         watch = Watch([worker.process for worker in self.workers], self.target.keys)
         self.recorder.watch(watch)
         try:
@@ -133,7 +133,7 @@ class Load:
             pass
 
     def judged(self) -> list[str]:
-        """End everything; what is wrong, in words."""
+        """End all clients, check their history, and return a description of each error."""
         for worker in self.producers:
             worker.finish()
         for victim in self._victims:
@@ -156,7 +156,7 @@ class Load:
         return found
 
     def _await_groups(self) -> list[str]:
-        """Wait until each group has read everything; those that have not within the time."""
+        """Wait until each group has read everything; return the groups that have not within `CAUGHT_UP_S`."""
         everything = {(read.key, read.value) for each in self._of({"last"}) for read in each.reads}
         deadline = time.monotonic() + CAUGHT_UP_S
         behind = list(self.members)
@@ -188,5 +188,5 @@ class Load:
 
 
 def _errors(history: list[Operation], without: set[str], contract: Contract) -> list[str]:
-    """What is wrong with what all but these processes did."""
+    """The errors in the history without these processes."""
     return [str(each) for each in judge([each for each in history if each.process not in without], contract).errors]

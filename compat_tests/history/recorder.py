@@ -1,4 +1,4 @@
-"""Writes a history down while many threads make it."""
+"""Records the history of clients in many threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Recorder:
 
     @staticmethod
     def now() -> int:
-        """When an operation begins."""
+        """The time, in nanoseconds, for the beginning of an operation."""
         return time.monotonic_ns()
 
     def intends(self, process: str, began: int, sends: Iterable[Sent]) -> None:
@@ -32,17 +32,17 @@ class Recorder:
             self._sent_at |= {each.value: began for each in sends}
 
     def watch(self, watch: Watch) -> None:
-        """Show every operation that ends from now on to `watch`, until `unwatch`."""
+        """Pass every operation that ends from now on to `watch`, until `unwatch`."""
         with self._grown:
             self._watches += (watch,)
 
     def unwatch(self, watch: Watch) -> None:
-        """Show it no more operations."""
+        """Pass no more operations to `watch`."""
         with self._grown:
             self._watches = tuple(each for each in self._watches if each is not watch)
 
     def add(self, operations: Iterable[Operation]) -> None:
-        """Operations that were told by another process."""
+        """Add operations of another process."""
         with self._grown:
             self._operations += operations
 
@@ -55,7 +55,7 @@ class Recorder:
         *,
         assigned: Iterable[Key] = (),
     ) -> None:
-        """An operation has ended now; one of unknown outcome may still take effect at any time."""
+        """Record an operation that ends now; one of unknown outcome may still take effect at any time."""
         ended = None if outcome is Outcome.UNKNOWN else self.now()
         operation = Operation(process, outcome, tuple(steps), began, ended, frozenset(assigned))
         with self._grown:
@@ -66,17 +66,17 @@ class Recorder:
             self._grown.notify_all()
 
     def count(self, process: str, outcome: Outcome = Outcome.OK) -> int:
-        """How many operations of a process have ended so."""
+        """The number of a process's operations with this outcome."""
         with self._grown:
             return self._counts[process, outcome]
 
     def wait_for(self, process: str, count: int, timeout_s: float = 60) -> None:
-        """Return when `count` operations of a process were OK. Raises TimeoutError: it does not get on."""
+        """Return when `count` operations of a process were OK. Raises TimeoutError."""
         with self._grown:
             if not self._grown.wait_for(lambda: self._counts[process, Outcome.OK] >= count, timeout_s):
                 raise TimeoutError(f"{process} has only {self._counts[process, Outcome.OK]} of {count} operations")
 
     def history(self) -> list[Operation]:
-        """All of it, in the order in which the operations began."""
+        """All operations, in the order in which they began."""
         with self._grown:
             return sorted(self._operations, key=lambda each: each.began)

@@ -1,4 +1,4 @@
-"""The harness' report: a table at the end of a run, of how long clients waited to be served again."""
+"""The table at the end of a run with the times that clients waited to be served again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compat_tests.history.served import reported, table
 
 
 def write_served(terminal: pytest.TerminalReporter) -> None:
-    """Print what the tests of this run have measured, if any has."""
+    """Print the measurements of this run's tests, if there are any."""
     reports: list[Any] = [report for group in terminal.stats.values() for report in group]
     measured = reported(reports)
     if not measured:

@@ -1,8 +1,8 @@
-"""How long clients wait to be served after a fault has begun, and after it has ended: measured, bounded, and reported.
+"""Measures, limits and reports how long clients wait to be served after the beginning, and after the end, of a fault.
 
-A client is served again when it has succeeded with every partition: a producer with an operation that began after the
-moment in question, a consumer with a record whose sending began after it. So neither what was under way nor a backlog
-counts. The longest pause is the longest time without a success with one of the partitions.
+A client is served again when it has succeeded with every partition: a producer with an operation that began after that
+moment, a consumer with a record whose sending began after it. So neither operations that were under way nor a backlog
+count. The longest pause is the longest time without a success for any one partition.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from odradek.gateway.testing.history.operations import Key, Operation, Outcome, Read, Sent, Value
 
 PROPERTY = "served"
-"""Under this name a test's report has its measurements."""
+"""The name of the property of a test's report that contains its measurements."""
 NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One measurement: so long after `since` of a `fault` a `client` was served again. None: not within the bound."""
+    """One measurement: `client` was served again `seconds` after `since` of `fault`; None if not within the limit."""
 
     cluster: str
     fault: str
@@ -34,7 +34,7 @@ class Served:
 
 
 class Watch:
-    """When each of `processes` has succeeded with each of `keys` from now on; safe to use from any thread."""
+    """Measures when each of `processes` has succeeded with each of `keys` from now on; safe to use from any thread."""
 
     def __init__(self, processes: Iterable[str], keys: Collection[Key]) -> None:
         self._keys = tuple(keys)
@@ -46,7 +46,7 @@ class Watch:
         self._grown = threading.Condition()
 
     def see(self, operation: Operation, sent_at: Mapping[Value, int]) -> None:
-        """An operation has ended; `sent_at` tells when the sending of each value began."""
+        """An operation has ended; `sent_at` contains the time when the sending of each value began."""
         if operation.outcome is not Outcome.OK or operation.process not in self._last:
             return
         keys = {step.key for step in operation.steps if self._counts(step, operation.began, sent_at)}
@@ -68,7 +68,7 @@ class Watch:
             self._grown.notify_all()
 
     def wait(self, process: str, timeout_s: float) -> float | None:
-        """The seconds until the process was served; None when it is not within `timeout_s` of the beginning."""
+        """The seconds until the process was served; None if it was not within `timeout_s` of the beginning."""
         deadline = self.began / NS_PER_S + timeout_s
         with self._grown:
             self._grown.wait_for(lambda: process in self._served, max(deadline - time.monotonic(), 0))
@@ -76,7 +76,7 @@ class Watch:
             return None if served is None else served / NS_PER_S
 
     def pause_s(self, process: str) -> float:
-        """The longest pause so far, one that still lasts included."""
+        """The longest pause so far, including one that still lasts."""
         with self._grown:
             lasting = time.monotonic_ns() - min(self._last[process].values())
             return max(self._pauses[process], lasting) / NS_PER_S
@@ -88,19 +88,19 @@ class Watch:
 
 
 class ServedTimes:
-    """The measurements of one test, each of which goes to `tell` (pytest's `record_property`)."""
+    """Passes the measurements of one test to `tell` (pytest's `record_property`)."""
 
     def __init__(self, cluster: str, tell: Callable[[str, object], None]) -> None:
         self._cluster, self._tell = cluster, tell
 
     def add(self, fault: str, since: str, client: str, seconds: float | None, pause_s: float) -> None:
-        """Take one measurement."""
+        """Pass one measurement on."""
         measured = Served(self._cluster, fault, since, client, seconds, pause_s)
         self._tell(PROPERTY, json.dumps(asdict(measured)))
 
 
 def reported(reports: Iterable[Any]) -> list[Served]:
-    """The measurements in pytest's reports, in order, each once."""
+    """The measurements in pytest's reports, in order and without duplicates."""
     found: dict[str, None] = {}
     for report in reports:
         found |= {text: None for name, text in getattr(report, "user_properties", ()) if name == PROPERTY}
@@ -110,7 +110,7 @@ def reported(reports: Iterable[Any]) -> list[Served]:
 def table(measured: Sequence[Served]) -> list[str]:
     """The measurements in Markdown: a line for each fault and moment, a column for each client.
 
-    Where there are several measurements of the same, the largest is shown.
+    Of several measurements for one cell, the largest is shown.
     """
     clients = sorted({each.client for each in measured}, key=lambda client: (not client.startswith("rd"), client))
     rows: dict[tuple[str, str, str], dict[str, list[Served]]] = {}

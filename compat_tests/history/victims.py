@@ -1,9 +1,9 @@
-"""Clients that are killed in the middle of what they do: each a process, which tells its operations while it works.
+"""Clients that are killed during their operations. Each is a process that prints its operations while it runs.
 
     python -m compat_tests.history.victims NAME ROLE BOOTSTRAP TOPIC PARTITIONS GROUP
 
-It prints a line before it sends anything, and one when an operation has ended. What it meant to do and did not tell
-the end of is of unknown outcome. A member tells what it has read before it commits it.
+It prints a line before it sends anything, and one when an operation has ended. An operation whose end was not printed
+has an unknown outcome. A member prints what it has read before it commits.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from odradek.gateway.testing.history.operations import Key, Operation, Outcome, 
 
 ROOT = Path(__file__).parents[2]
 WITNESSED = 5
-"""How many operations a victim has done before it is killed."""
+"""The number of operations after which a victim is killed."""
 
 
 class Victim:
-    """One such process; `kill` is SIGKILL, `operations` what it did until then."""
+    """One such process; `kill` sends SIGKILL, `operations` are those that it printed."""
 
     def __init__(self, name: str, role: str, target: Target, group: str) -> None:
         self.process = name
@@ -39,7 +39,7 @@ class Victim:
         self._lines: list[str] = []
 
     def await_work(self, operations: int = WITNESSED) -> None:
-        """Return when it has told so much. Raises RuntimeError when it ends before."""
+        """Return when it has printed the end of `operations` operations. Raises RuntimeError if it ends before."""
         assert self._running.stdout is not None
         while sum(not json.loads(line)["intends"] for line in self._lines) < operations:
             line = self._running.stdout.readline()
@@ -57,7 +57,7 @@ class Victim:
         self._running.wait()
 
     def operations(self) -> Iterator[Operation]:
-        """What it told; it must have been killed."""
+        """The operations that it printed; it must have been killed."""
         intended: Operation | None = None
         for line in self._lines:
             told = json.loads(line)
@@ -78,7 +78,7 @@ def _operation(process: str, told: dict[str, list[list[str | int]]]) -> Operatio
 
 
 class Telling(Recorder):
-    """Prints what is recorded."""
+    """Prints each operation."""
 
     def intends(self, process: str, began: int, sends: Iterable[Sent]) -> None:
         _tell(Outcome.UNKNOWN, began, None, sends, (), intends=True)

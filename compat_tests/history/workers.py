@@ -1,7 +1,7 @@
-"""Clients that make a history: each a thread that works until it is told to stop, whatever happens to the broker.
+"""Clients that record a history: each is a thread that runs until `finish`, through all faults of brokers.
 
-A producer that is in doubt says so (UNKNOWN): only a transaction for which no commit was ever asked is sure to have
-failed. Values are unique: the process's name and a number.
+If the outcome of a producer's operation is in doubt, it is UNKNOWN: only a transaction for which no commit was ever
+requested is certain to have FAILED. Values are unique: the process's name and a number.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from odradek.gateway.testing.history.operations import Key, Outcome, Read, Sent
 
 @dataclass(slots=True)
 class Target:
-    """What the clients work on: a topic of a broker or cluster. A new client begins with the brokers of `bootstrap`."""
+    """The topic that the clients use. A new client bootstraps from the brokers in `bootstrap`."""
 
     bootstrap: str
     topic: str
     partitions: int
 
     def key(self, partition: int) -> Key:
-        """A partition's name in the history."""
+        """A partition's key in the history."""
         return (self.topic, partition)
 
     @property
@@ -36,7 +36,7 @@ class Target:
 
 
 class ClientError(Exception):
-    """The client gave an operation up; its transaction may be aborted, unless the client has to be made anew."""
+    """An operation of the client has failed; the caller aborts its transaction, or creates a new client."""
 
 
 class TransactionalClient(Protocol):
@@ -45,7 +45,7 @@ class TransactionalClient(Protocol):
     def begin(self) -> None: ...
     def send(self, partition: int, value: str) -> None: ...
     def sent_offsets(self) -> list[int | None]:
-        """Of everything sent in this transaction, in order; waits for the acknowledgements."""
+        """The offsets of all records sent in this transaction, in order; waits for the acknowledgements."""
         ...
 
     def commit(self) -> None: ...
@@ -57,7 +57,7 @@ class PlainClient(Protocol):
     """An idempotent producer outside of transactions."""
 
     def send(self, partition: int, value: str) -> int:
-        """The offset. Raises ClientError."""
+        """Send a record and return its offset. Raises ClientError."""
         ...
 
     def close(self) -> None: ...
@@ -67,7 +67,7 @@ class ReadingClient(Protocol):
     """A read_committed consumer of all partitions, from the beginning."""
 
     def poll(self) -> list[tuple[int, int, str]]:
-        """(partition, offset, value) of what came. Raises ClientError."""
+        """The (partition, offset, value) of each record that arrived. Raises ClientError."""
         ...
 
     def close(self) -> None: ...
@@ -77,7 +77,7 @@ class MemberClient(ReadingClient, Protocol):
     """A read_committed member of a group, which commits what `poll` has returned with the next `poll`."""
 
     def assigned_anew(self) -> set[int]:
-        """The partitions that it has been given since it was asked last."""
+        """The partitions that it was assigned since the last call."""
         ...
 
 
@@ -85,7 +85,7 @@ C = TypeVar("C", TransactionalClient, PlainClient, ReadingClient, MemberClient)
 
 
 class Worker(ABC, threading.Thread, Generic[C]):
-    """Repeats `work` with the client that `make` makes, until `finish`; a ClientError costs it that client."""
+    """Repeats `work` with a client from `make` until `finish`; after a ClientError it makes a new client."""
 
     is_transactional = False
 
@@ -126,10 +126,10 @@ class Worker(ABC, threading.Thread, Generic[C]):
 
     @abstractmethod
     def work(self, client: C) -> None:
-        """One operation, noted in the history. May raise ClientError."""
+        """Run one operation and record it in the history. May raise ClientError."""
 
     def finish(self) -> None:
-        """Stop after the operation that is under way. Raises what the worker failed with."""
+        """Stop after the operation that is under way. Raises the error that ended the worker, if any."""
         self.stopping.set()
         self.join(90)
         assert not self.is_alive(), f"{self.process} does not end"
@@ -160,7 +160,7 @@ class TransactionWorker(Worker[TransactionalClient]):
 
 
 class _Transaction:
-    """One transaction and what is known of it. Only the first thing that goes wrong decides how it is left."""
+    """One transaction and its outcome so far. After the first error it is aborted."""
 
     def __init__(self, client: TransactionalClient, target: Target, planned: list[tuple[int, str]]) -> None:
         self._client, self._target, self._planned = client, target, planned
@@ -174,7 +174,7 @@ class _Transaction:
         ]
 
     def run(self, *, commits: bool) -> None:
-        """Raises ClientError when the client is good for nothing more."""
+        """Run the transaction. Raises ClientError if the client cannot be used any more."""
         client = self._client
         client.begin()
         try:
@@ -193,7 +193,7 @@ class _Transaction:
 
 
 class PlainWorker(Worker[PlainClient]):
-    """Sends one record at a time, outside of transactions; what is in doubt stays so."""
+    """Sends one record at a time, outside of transactions; after an error its outcome is UNKNOWN."""
 
     _number = 0
 
@@ -211,7 +211,7 @@ class PlainWorker(Worker[PlainClient]):
 
 
 class ReadWorker(Worker[ReadingClient]):
-    """Polls; a new client begins at the beginning again, and says so."""
+    """Polls. A new client starts from the beginning again, which is recorded as an assignment."""
 
     def begin_anew(self) -> None:
         self.recorder.note(self.process, Outcome.UNKNOWN, self.recorder.now(), assigned=self.target.keys)
@@ -224,7 +224,7 @@ class ReadWorker(Worker[ReadingClient]):
 
 
 class MemberWorker(Worker[MemberClient]):
-    """Polls as a member of a group; notes which partitions it was given anew."""
+    """Polls as a member of a group; records newly assigned partitions."""
 
     def work(self, client: MemberClient) -> None:
         began = self.recorder.now()
