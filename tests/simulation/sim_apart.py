@@ -1,6 +1,6 @@
-"""A controller and, apart from it, three brokers, any of which may be gone while the controller decides on.
+"""A cluster of one controller without a broker and three brokers, so that any broker may fail without the controller.
 
-And a transactional producer of raw requests that says what it was answered, for scripts of what happens to it.
+And a transactional producer that sends single requests and returns the errors, for tests of a sequence of events.
 """
 
 from collections.abc import Awaitable, Callable
@@ -69,7 +69,7 @@ def settings(node: int) -> dict[str, str]:
 
 
 class Cluster:
-    """The machines, and clients that find leaders and coordinators, or ask one broker."""
+    """The machines, and clients that find leaders and coordinators, or send requests to one broker."""
 
     def __init__(self, world: World, nursery: trio.Nursery) -> None:
         self.world = world
@@ -94,11 +94,11 @@ class Cluster:
         return broker.services
 
     async def crash(self, node: int) -> None:
-        """It loses power, and with it what was not synced."""
+        """Cut the power of a node, so that it loses what was not synced."""
         await self.hosts[node].crash(power_cut=True)
 
     def part(self, topic: str = TOPIC, index: int = 0) -> PartitionImage:
-        """What the controller says of a partition."""
+        """The controller's image of a partition."""
         found = self.services(CONTROLLER).metadata.image.topic(topic)
         assert found is not None
         return found.partitions[index]
@@ -120,7 +120,7 @@ class Cluster:
                 await self.isr_is(*part.replicas, topic=topic, index=index)
 
     async def create(self, replicas: list[tuple[int, ...]], **configs: str) -> None:
-        """Create the topic with the replicas given for each partition, of which the first leads."""
+        """Create the topic with the given replicas of each partition; the first is the leader."""
         given = tuple(CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items())
         places = tuple(
             CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in enumerate(replicas)
@@ -130,7 +130,7 @@ class Cluster:
         assert response.topics[0].error_code == 0, response
 
     async def ask(self, request: Message, client: ClusterClient | None = None) -> Any:
-        """Ask whom the request is for until there is an answer."""
+        """Send a request to the broker that it is for, until there is an answer."""
         with trio.fail_after(120):
             while True:
                 try:
@@ -139,7 +139,7 @@ class Cluster:
                     await trio.sleep(0.1)
 
     async def ask_node(self, node: int, request: Message) -> Any:
-        """Ask one broker."""
+        """Send a request to one broker."""
         client = SimClient(self.world, "client", (f"node-{node}", 9092), BY_HAND)
         answer = await client.call(request)
         client.close()
@@ -157,7 +157,7 @@ class Cluster:
         return answer.responses[0].partition_responses[0].error_code
 
     async def read(self, index: int = 0, *, committed: bool = True) -> tuple[list[bytes], bool]:
-        """The values that a reader sees who is told of aborted transactions; whether that is all of the log."""
+        """The values without those of aborted transactions, and True if no transaction is undecided."""
         wanted = FetchTopic(topic=TOPIC, partitions=(FetchPartition(partition=index, partition_max_bytes=1 << 20),))
         request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, isolation_level=int(committed), topics=(wanted,))
         [part] = (await self.ask(request)).responses[0].partitions
@@ -173,13 +173,13 @@ class Cluster:
         return values, stable == part.high_watermark
 
     async def until_decided(self, index: int = 0) -> None:
-        """Wait until a reader may see all of the log."""
+        """Wait until no transaction is undecided."""
         with trio.fail_after(60):
             while not (await self.read(index))[1]:  # noqa: ASYNC110 - only the broker knows
                 await trio.sleep(0.1)
 
     async def reads(self, values: list[bytes], index: int = 0, *, undecided: bool = False) -> None:
-        """Wait until a reader of what is committed sees these values, and whether any others are undecided."""
+        """Wait until a read_committed reader gets exactly `values`, and `undecided` is True or False of the rest."""
         seen = ([b"nothing was read"], False)
         with trio.move_on_after(60):
             while seen != (values, not undecided):
@@ -189,7 +189,7 @@ class Cluster:
 
 
 class Producer:
-    """One that follows `transaction.version` 1 or 2; each step is asked until the answer is not to ask again."""
+    """A producer with `transaction.version` 1 or 2; each step repeats its request after retriable errors."""
 
     def __init__(self, cluster: Cluster, name: str, version: int) -> None:
         self.cluster = cluster
@@ -243,7 +243,7 @@ class Producer:
         assert code(await self._until_answered(request, code)) == 0
 
     def ending(self, *, committed: bool) -> EndTxnRequest:
-        """The request that ends the present transaction."""
+        """The request that ends the current transaction."""
         return EndTxnRequest(
             transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, committed=committed
         )
@@ -252,7 +252,7 @@ class Producer:
         return await self._until_answered(request, lambda got: got.error_code)
 
     async def end(self, *, committed: bool) -> ErrorCode:
-        """End it, and go on with the epoch that is answered."""
+        """End the current transaction, and continue with the epoch in the answer."""
         answer = await self.send_end(self.ending(committed=committed))
         if not answer.error_code and self.version == 2:
             self.id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}

@@ -1,4 +1,4 @@
-"""Bugs to plant in whole nodes of a cluster: each takes one safety step away, and breaks one invariant."""
+"""Bugs to plant in whole nodes of a cluster: each removes one safety measure, and violates one invariant."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -27,10 +27,10 @@ from odradek.wire.errors import ErrorCode
 
 
 class Mutant(NamedTuple):
-    """A bug, the invariant that it breaks, and the kinds of faults under which that shows.
+    """A bug, the invariant that it violates, and the kinds of faults with which it is found.
 
-    `first` is the first of the seeds tried. It is not 0 where earlier ones break another invariant, which takes a
-    minute each: clients that wait for what was lost are given up after 25 simulated minutes.
+    `first` is the first seed to run. It is not 0 if earlier seeds violate another invariant, which takes a minute each:
+    clients that wait for lost records time out after 25 simulated minutes.
     """
 
     plant: Callable[[pytest.MonkeyPatch], None]
@@ -40,7 +40,7 @@ class Mutant(NamedTuple):
 
 
 def fetched_on_before_durable(patch: pytest.MonkeyPatch) -> None:
-    """A follower fetches on while what it has fetched is on its way to the disk."""
+    """A follower sends the next fetch before the fetched records are durable."""
     take = FollowingLog.take_fetched
 
     def careless(self: Any, *rest: Any) -> Any:
@@ -51,12 +51,12 @@ def fetched_on_before_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def committed_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark follows the leader's log alone, and not the in-sync replicas."""
+    """The high watermark depends only on the leader's log, and not on the in-sync replicas."""
     patch.setattr(InSyncReplicas, "committed_end", lambda _self, own_end, _config: own_end)
 
 
 def unfetched_counts_as_caught_up(patch: pytest.MonkeyPatch) -> None:
-    """What a follower had in an earlier epoch counts in the next one."""
+    """A new leader counts followers as caught up before they have fetched in its epoch."""
     init = RemoteReplica.__init__
 
     def remembered(self: RemoteReplica, *rest: Any, **more: Any) -> None:
@@ -67,34 +67,34 @@ def unfetched_counts_as_caught_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
-    """Epochs are not compared: a follower appends behind what its leader never had."""
+    """Epochs are not compared: a follower keeps records that its leader never had, and appends after them."""
     plant(patch, Reads, "_divergence", lambda *_: None)
 
 
 def answered_when_durable(patch: pytest.MonkeyPatch) -> None:
-    """Produce with acks=all is answered when the leader's disk has the batch."""
+    """Produce with acks=all is answered when the batch is durable on the leader."""
     patch.setattr(Replica, "committed", Replica.durable)
 
 
 def disk_not_synced(patch: pytest.MonkeyPatch) -> None:
-    """The disk is told to sync, and does not."""
+    """A sync of the disk does nothing."""
     apply = MediumLog.apply
     patch.setattr(MediumLog, "apply", lambda self, runs, *, sync: apply(self, runs, sync=sync and False))
 
 
 def followers_commit_what_they_have(patch: pytest.MonkeyPatch) -> None:
-    """A follower's high watermark is its log end, whatever its leader reports."""
+    """A follower's high watermark is its log end offset, not what its leader reports."""
     commits = Follower.leader_commits
     patch.setattr(Follower, "leader_commits", lambda self, _offset: commits(self, self.state.log_end_offset))
 
 
 def metadata_committed_by_one(patch: pytest.MonkeyPatch) -> None:
-    """What the active controller has on its own disk counts as committed."""
+    """Records count as committed when they are durable on the active controller alone."""
     plant(patch, QuorumLeader, "_advance", lambda self: self.state.raise_high_watermark(self.state.durable_end_offset))
 
 
 def voters_changed_before_the_last_change_is_committed(patch: pytest.MonkeyPatch) -> None:
-    """The leader of the quorum does not wait for the commit of the last set of voters."""
+    """The leader of the quorum does not wait until the last voter set is committed."""
 
     not_settled = inside(changes, "_not_settled")
 
@@ -106,7 +106,7 @@ def voters_changed_before_the_last_change_is_committed(patch: pytest.MonkeyPatch
 
 
 def reassignments_end_early(patch: pytest.MonkeyPatch) -> None:
-    """A reassignment ends before what it adds is in sync."""
+    """A reassignment ends before the added replicas are in sync."""
 
     def early(draft: Any) -> None:
         if draft.adding or draft.removing:
@@ -119,7 +119,7 @@ def reassignments_end_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def removed_replicas_stay(patch: pytest.MonkeyPatch) -> None:
-    """A reassignment adds replicas, and removes none when it ends."""
+    """A reassignment adds replicas, but does not remove any when it ends."""
 
     def keeping(draft: Any) -> None:
         if (draft.adding or draft.removing) and set(draft.replicas) <= set(draft.isr):
@@ -129,12 +129,12 @@ def removed_replicas_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def reassignments_never_end(patch: pytest.MonkeyPatch) -> None:
-    """What a reassignment adds comes to be in sync, and nothing follows from it."""
+    """A reassignment does not end when the added replicas are in sync."""
     plant(patch, partition_change, "_end_reassignment", lambda _draft: None)
 
 
 def leaders_that_are_not_in_sync(patch: pytest.MonkeyPatch) -> None:
-    """The first replica is elected by request, whether it is in sync or not."""
+    """An election by request elects the first replica even if it is not in sync."""
     elect = inside(partition_change, "_elect")
 
     def first(before: Any, draft: Any, election: Any, *rest: Any) -> None:
@@ -146,12 +146,12 @@ def leaders_that_are_not_in_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def offsets_committed_by_any_member(patch: pytest.MonkeyPatch) -> None:
-    """Commits of members that are out of the group, or in a past epoch, count."""
+    """Offset commits of removed members, or in a past epoch, are accepted."""
     plant(patch, ConsumerGroup, "check_offset_commit", lambda *_: ErrorCode.NONE)
 
 
 def partitions_are_not_given(patch: pytest.MonkeyPatch) -> None:
-    """Members wait for partitions that nobody holds."""
+    """Members wait for partitions that no member holds."""
     held = SimpleNamespace(owners=SimpleNamespace(get=lambda *_: "another member"))
     plant(patch, progress, "Step", lambda _group, *rest: reconcile.Step(held, *rest))
 

@@ -1,5 +1,5 @@
-"""The load of a compacted topic: few keys, many records, tombstones; and a reader that goes through the whole log again
-and again while the cleaner is at work.
+"""The load of a compacted topic: few keys, many records, tombstones; and a reader that repeatedly reads the whole log
+while the cleaner runs.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ CONFIGS = {
 }
 VALUE, TOMBSTONE = "=", "!"
 Found = Mapping[int, str]
-"""What there is in a partition, by offset; each entry is the key, one of the two signs, and the record's name."""
+"""The entries in a partition, by offset. An entry is the key, one of the two signs, and a unique name."""
 
 
 def _key(entry: str) -> str:
@@ -41,7 +41,7 @@ def _entry(record: Record) -> str:
 
 
 class KeyedProducer(SimProducer):
-    """Writes values and tombstones of few keys; each record says in a header which one it is."""
+    """Writes values and tombstones of few keys; each record has its entry in a header."""
 
     def __init__(self, world: World, broker: Brokers, oracle: "CompactionOracle", name: str) -> None:
         super().__init__(world, broker, oracle, name, (TOPIC, PARTITIONS), idempotent=True)
@@ -64,7 +64,7 @@ class KeyedProducer(SimProducer):
 
 
 class CompactionOracle(Oracle):
-    """What must be left of a compacted log."""
+    """Checks that a compacted log still has all records that compaction must keep."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -72,20 +72,20 @@ class CompactionOracle(Oracle):
         self._newest: dict[tuple[int, str], tuple[int, str, float]] = {}
 
     def written(self, partition: int, base_offset: int, entries: Sequence[str]) -> None:
-        """These were acknowledged now."""
+        """Record entries that are acknowledged now."""
         for offset, entry in enumerate(entries, base_offset):
             place = (partition, _key(entry))
             if self._newest.get(place, (-1, "", 0.0))[0] < offset:
                 self._newest[place] = (offset, entry, trio.current_time())
 
     def newest(self, partition: int) -> Mapping[str, tuple[int, str, float]]:
-        """Of each key the offset and entry of its newest acknowledged record, and when it was acknowledged."""
+        """The offset, entry and time of acknowledgement of each key's newest acknowledged record."""
         return {key: newest for (index, key), newest in self._newest.items() if index == partition}
 
     def scanned(
         self, partition: int, newest: Mapping[str, tuple[int, str, float]], found: Found, began_s: float
     ) -> None:
-        """A reader went through the whole partition; `newest` was known when it began. Raises Violation."""
+        """Check a read of the whole partition; `newest` is as of its beginning. Raises Violation."""
         last = {_key(entry): (offset, entry) for offset, entry in found.items()}
         for key, (offset, entry, since_s) in newest.items():
             there = last.get(key)
@@ -96,7 +96,7 @@ class CompactionOracle(Oracle):
                 Invariant.NEWEST_KEPT,
                 f"{entry} was acknowledged at {partition}@{offset}, a reader of all finds {there}",
             )
-            # A clock that went ahead may have let the time pass.
+            # If a clock was ever ahead, delete.retention.ms may have passed on it.
             early = self._world.largest_skew_ms == 0 and began_s < since_s + DELETE_RETENTION_MS / 1000
             check(not early, Invariant.TOMBSTONES_KEPT, f"{entry} at {partition}@{offset} is gone at {began_s}")
 
@@ -141,7 +141,7 @@ class CompactionLoad:
         await self._at_rest()
 
     async def _at_rest(self) -> None:
-        """Wait until the cleaner has nothing more to do."""
+        """Wait until the cleaner removes nothing more."""
         before: object = None
         while (now := [await self._values(index) for index in range(PARTITIONS)]) != before:
             before = now

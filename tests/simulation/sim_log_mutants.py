@@ -18,23 +18,23 @@ from odradek.wire.errors import ErrorCode
 
 
 def partitions_given_while_held(patch: pytest.MonkeyPatch) -> None:
-    """Members get the partitions of their target, whether others still hold them or not."""
+    """Members get the partitions of their target even while others still hold them."""
     patch.setattr(progress, "Step", lambda _group, *rest: reconcile.Step(SimpleNamespace(owners={}), *rest))
 
 
 def expelled_members_may_commit(patch: pytest.MonkeyPatch) -> None:
-    """Commits of members that were given up count, and those in past epochs."""
+    """Offset commits of removed members, or in a past epoch, are accepted."""
     patch.setattr(ConsumerGroup, "check_offset_commit", lambda *_: ErrorCode.NONE)
 
 
 def newest_records_removed(patch: pytest.MonkeyPatch) -> None:
-    """Compaction takes the newest record of a key for an older one."""
+    """Compaction treats the newest record of a key as an older one."""
     get = OffsetMap.get
     patch.setattr(OffsetMap, "get", lambda self, key: get(self, key) + 1)
 
 
 def tombstones_removed_early(patch: pytest.MonkeyPatch) -> None:
-    """Compaction removes tombstones as soon as it may write down when."""
+    """Compaction removes tombstones without waiting for delete.retention.ms."""
     init = BatchFilter.__init__
 
     def ignoring_retention(self: BatchFilter, *rest: Any, delete_retention_ms: int, **more: Any) -> None:
@@ -44,7 +44,7 @@ def tombstones_removed_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def retention_removes_all(patch: pytest.MonkeyPatch) -> None:
-    """Where any segment may go, all of them go."""
+    """Retention removes everything up to the high watermark whenever it may remove a segment."""
     retention_start = retention.retention_start
 
     def greedy(segments: Any, *, high_watermark: int, **more: Any) -> int | None:
@@ -55,7 +55,7 @@ def retention_removes_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletions_not_stored(patch: pytest.MonkeyPatch) -> None:
-    """A moved log start is known to the process only."""
+    """A new log start offset is in memory only, and not stored."""
     move_log_start = PartitionState.move_log_start
 
     def forgetful(self: PartitionState, offset: int) -> Any:
@@ -66,7 +66,7 @@ def deletions_not_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_begin_late(patch: pytest.MonkeyPatch) -> None:
-    """A read passes over the batch that it should begin with."""
+    """A read skips the batch with which it should begin."""
     read = MemoryPartition.read
 
     def late(self: MemoryPartition, start_offset: int, end_offset: int, max_bytes: int) -> Any:

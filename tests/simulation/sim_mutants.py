@@ -1,6 +1,6 @@
-"""Bugs to plant: each breaks one promise of the broker, and the simulation must notice.
+"""Bugs to plant: each violates one invariant of the broker, and the simulation must detect that.
 
-A mutant patches the living classes through pytest's MonkeyPatch, so that it is gone when its test ends.
+A mutant patches the production classes through pytest's MonkeyPatch, which undoes it when the test ends.
 """
 
 from collections.abc import Callable
@@ -42,13 +42,13 @@ def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def commit_without_sync(patch: pytest.MonkeyPatch) -> None:
-    """The disk is told to sync and does not."""
+    """A sync of the disk does nothing."""
     apply = MediumLog.apply
     patch.setattr(MediumLog, "apply", lambda self, runs, *, sync: apply(self, runs, sync=sync and False))
 
 
 def read_before_commit(patch: pytest.MonkeyPatch) -> None:
-    """Batches are served while their sync is under way; producers are told after it. Syncs take long."""
+    """Batches can be read before they are synced; Produce is answered after the sync. Syncs are slow."""
     init, submit, commit = CommitQueue.__init__, CommitQueue.submit, MemoryPartition.commit
     parts: dict[CommitQueue, tuple[PartitionStore, Callable[[int], None]]] = {}
     newest: dict[PartitionKey, Completion[None]] = {}
@@ -82,7 +82,7 @@ def read_before_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_writes(patch: pytest.MonkeyPatch, topic: str) -> None:
-    """Nothing waits for the writes of this internal topic."""
+    """No reply waits for commits to this internal topic."""
     committed = Replica.committed
     patch.setattr(
         Replica,
@@ -92,17 +92,17 @@ def _forget_writes(patch: pytest.MonkeyPatch, topic: str) -> None:
 
 
 def coordinator_replies_before_commit(patch: pytest.MonkeyPatch) -> None:
-    """Group replies, committed offsets among them, go out before their records are on disk."""
+    """Group coordinators reply, also to offset commits, before the records are durable."""
     _forget_writes(patch, CONSUMER_OFFSETS)
 
 
 def failed_commit_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
-    """A store's error is taken for success where the response is made."""
+    """A Produce response reports success although the store's commit has failed."""
     plant(patch, produce, "_outcome", lambda response, _write: response)
 
 
 def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
-    """After a failed commit the log in memory stays as it was, ahead of the store, and passes for durable."""
+    """After a failed commit the log in memory stays ahead of the store, and is treated as durable."""
 
     def failed(self: Any, error: StoreError) -> None:
         self._queue.reset(self._part)
@@ -114,7 +114,7 @@ def failed_commit_is_kept_in_mind(patch: pytest.MonkeyPatch) -> None:
 
 
 def producers_forgotten_at_start(patch: pytest.MonkeyPatch) -> None:
-    """A restarted broker does not know who wrote what."""
+    """A restarted broker has no producer state."""
     restore = PartitionState.restore.__func__  # type: ignore[attr-defined]
     patch.setattr(
         PartitionState,
@@ -134,7 +134,7 @@ def producers_not_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def duplicates_appended(patch: pytest.MonkeyPatch) -> None:
-    """A retried batch is taken for a new one."""
+    """A retried batch is appended as a new one."""
     check = Producers.check_batch
 
     def lax(self: Producers, *rest: Any) -> Any:
@@ -146,22 +146,22 @@ def duplicates_appended(patch: pytest.MonkeyPatch) -> None:
 
 
 def zombies_may_commit(patch: pytest.MonkeyPatch) -> None:
-    """Commits of members that are out of the group, or in an older generation, count."""
+    """Offset commits of removed members, or in an older generation, are accepted."""
     patch.setattr(ClassicGroup, "check_offset_commit", lambda *_: ErrorCode.NONE)
 
 
 def lost_first_batches_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """What was on its way behind a producer's first batch is taken after that one's commit failed."""
+    """After the commit of a producer's first batch has failed, the batches in flight after it are accepted."""
     patch.setattr(PartitionState, "await_first_batch_retry", lambda _self, _lost: None)
 
 
 def images_published_before_commit(patch: pytest.MonkeyPatch) -> None:
-    """Topics show, and their creation is answered, before the metadata log holds them."""
+    """Topics are published, and CreateTopics is answered, before they are committed in the metadata log."""
     _forget_writes(patch, CLUSTER_METADATA)
 
 
 def receive_buffer_reused(patch: pytest.MonkeyPatch) -> None:
-    """A connection's buffer is filled anew while its batches still wait for their commit."""
+    """A connection's buffer is overwritten while its batches still wait for their commit."""
 
     class Reusing(FrameReader):
         def received(self, size: int) -> list[memoryview]:
@@ -176,7 +176,7 @@ def receive_buffer_reused(patch: pytest.MonkeyPatch) -> None:
 
 
 def log_lost_at_start(patch: pytest.MonkeyPatch) -> None:
-    """A restarted broker begins the newest batch's offset again: it opens the log one commit too short."""
+    """A restarted broker assigns the newest batch's offset again: it opens the log without the last commit."""
     cut_power = MediumLog.cut_power
 
     def cut(self: MediumLog, survivors: Any) -> None:
@@ -189,13 +189,13 @@ def log_lost_at_start(patch: pytest.MonkeyPatch) -> None:
 
 
 class Planted(NamedTuple):
-    """A bug, the invariant that it breaks, and the load under which that shows; by that invariant it must be found."""
+    """A bug, the invariant that it violates and by which it must be found, and the load with which it is found."""
 
     plant: Mutant
     breaks: Invariant
     load: str
     first: int = 0
-    """The first of the seeds tried: not 0 where the bug is rare and shows late."""
+    """The first seed to run; not 0 if the bug is rare and only later seeds find it."""
 
 
 MUTANTS: dict[str, Planted] = {

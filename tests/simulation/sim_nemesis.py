@@ -1,4 +1,4 @@
-"""What goes wrong in a simulation: the seed decides the mix of faults, their times and their sizes."""
+"""The faults of a simulation of one broker: the seed decides their mix, their times and their severity."""
 
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -11,7 +11,7 @@ from odradek.gateway.testing.simulation.broker_host import BrokerHost
 
 
 class Nemesis:
-    """Makes one broker's life hard for a while, then lets everything be well."""
+    """Causes faults of one broker for some time, then repairs everything."""
 
     def __init__(self, world: World, broker: BrokerHost, clients: list[str], *, power_cuts: bool = True) -> None:
         self._world = world
@@ -31,7 +31,7 @@ class Nemesis:
         ]
         self._kinds = kinds
         self._power_cuts = power_cuts
-        # Each seed has its own mix: some faults often, some never. Crashes are always among them.
+        # Each seed has its own mix: some faults are frequent, some do not occur. Crashes are always included.
         self._weights = [self._chance.choice((1, 2, 4)) for _ in kinds[:2]]
         self._weights += [self._chance.choice((0, 0, 1, 2, 4)) for _ in kinds[2:]]
         world.network.faults.delay_ms = (0.1, self._chance.choice((1, 5, 50)))
@@ -41,7 +41,7 @@ class Nemesis:
         world.disk(broker.host).pace.stall = self._chance.choice((0.0, 0.05))
 
     async def run(self, nursery: trio.Nursery, until_s: float) -> None:
-        """Do harm until `until_s`, then repair everything and start the broker if it is down."""
+        """Cause faults until `until_s`, then repair everything, and start the broker if it is down."""
         self._nursery = nursery
         while trio.current_time() < until_s:
             await trio.sleep(self._chance.uniform(0.1, 3))
@@ -59,7 +59,7 @@ class Nemesis:
         disk.errors.write_full = disk.errors.write_error = disk.errors.read_error = disk.pace.stall = 0.0
 
     async def _down(self) -> None:
-        """Leave the broker down for a while; often so short that clients hardly notice."""
+        """Leave the broker down for a random time, often a very short one, and start it again."""
         await trio.sleep(self._chance.choice((0, 0.1, 1, 4)) * self._chance.random())
         assert self._nursery is not None
         self._broker.start(self._nursery)

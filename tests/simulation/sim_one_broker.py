@@ -1,8 +1,8 @@
-"""One production broker under faults, with clients of many kinds, judged by what they were told.
+"""One production broker under faults, with clients of many kinds; the answers to them are checked.
 
     python tests/simulation/sim_one_broker.py SEED [--trace] [--load NAME]...
 
-runs one seed, prints its digest and, when it fails, why and the newest events.
+runs one seed and prints its failure, if any, and its digest; with `--trace` also the newest events.
 """
 
 import argparse
@@ -57,16 +57,16 @@ LOADS: Mapping[str, Callable[[World, Brokers], Load]] = {
     "compaction": CompactionLoad,
     "retention": RetentionLoad,
 }
-"""All loads by name; a simulation has all of them unless it is told which."""
+"""All loads by name; by default a simulation has all of them."""
 ALL = tuple(LOADS)
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a simulation went.
+    """The result of a simulation.
 
-    `failure` is empty when it went well; `invariant` is None then, and when what failed is no promise of the broker.
-    `tally` says what the loads did, and how often.
+    `failure` is empty if there was none; `invariant` is None then, and also if the failure is no violation of an
+    invariant. `tally` has the counts of the loads' events.
     """
 
     seed: int
@@ -88,9 +88,9 @@ class Result:
 def simulate(
     seed: int, medium: Callable[[], Medium] = VolatileMedium, *, syncs: bool = True, loads: Sequence[str] = ALL
 ) -> Result:
-    """Run the simulation that `seed` stands for. What fails is in the result, whatever it is.
+    """Run the simulation of `seed`. Any failure is returned in the result.
 
-    Without `syncs` the broker leaves commits to the operating system, and no power cuts come.
+    Without `syncs` the broker does not sync commits, and there are no power cuts.
     """
     world = World(seed, medium)
     failure, invariant = "", None
@@ -109,7 +109,7 @@ def simulate(
 
 
 def _broken(cause: BaseException) -> Invariant | None:
-    """Which promise the failure breaks; None for a defect of the simulation itself."""
+    """The invariant that the failure violates; None for a defect of the simulation itself."""
     if isinstance(cause, Violation):
         return cause.invariant
     return Invariant.STARTS_AGAIN if isinstance(cause, StartError) else None
@@ -170,7 +170,7 @@ class _Simulation:
         check(not clients.cancel_scope.cancelled_caught, Invariant.LIVENESS, f"{working} did not come to an end")
 
     async def _at_rest(self, nursery: trio.Nursery) -> None:
-        """Nothing may change by a crash, and in the end everything must be as clients were told."""
+        """Check that a crash changes nothing, and that the state at the end agrees with the answers to clients."""
         before = await self._settled_state()
         await self._broker.crash(power_cut=self._syncs)
         self._broker.start(nursery)
@@ -189,7 +189,7 @@ class _Simulation:
         await self._broker.stop()
 
     async def _settled_state(self) -> dict[str, Any]:
-        """The state once everything that was still under way has arrived, and sessions without a process are over."""
+        """The state once it no longer changes, and sessions of members that have died have expired."""
         before = await self._state()
         while True:
             await trio.sleep(15)

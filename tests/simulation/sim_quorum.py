@@ -1,9 +1,9 @@
-"""Three whole nodes of the production code form a metadata quorum: kills, power cuts, partitions, slow disks, by seed.
+"""Three production nodes form a metadata quorum, with kills, power cuts, partitions and slow disks, by seed.
 
-The leader decides on topics, as an admin client would have it; every node publishes what is committed. Invariants:
+The leader creates topics, as for an admin client; every node publishes committed metadata. Invariants:
 
     one leader        no two nodes are active in one epoch
-    nothing lost      a topic whose creation was answered is in every later image, on every node, for ever
+    nothing lost      a topic whose creation was answered is in every later image, on every node
     one history       images of the same offset are the same
 
     python tests/simulation/sim_quorum.py SEED
@@ -51,7 +51,7 @@ SMALL: Final = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
     "metadata.max.retention.bytes": "1000",
 }
-"""With these the log is trimmed behind a snapshot every few seconds."""
+"""With these the log is truncated to a snapshot every few seconds."""
 
 
 def settings_of(node: int) -> Mapping[str, str]:
@@ -68,7 +68,7 @@ def settings_of(node: int) -> Mapping[str, str]:
 
 @dataclass
 class Seen:
-    """What the checker remembers of all nodes."""
+    """What the checks have seen of all nodes."""
 
     active: dict[int, int] = field(default_factory=dict[int, int])
     topics_at: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
@@ -91,7 +91,7 @@ class Seen:
 
 
 class Cluster:
-    """The three machines, what breaks them, and who uses them."""
+    """The three machines, their faults, and the clients that create topics."""
 
     def __init__(self, seed: int, settings: Mapping[str, str] = SMALL) -> None:
         self.world = World(seed)
@@ -137,7 +137,7 @@ class Cluster:
                     await self.create(broker, f"topic-{number}")
 
     async def create(self, broker: Broker, name: str) -> None:
-        """What the admin client of a broker does, which the active controller serves."""
+        """Create a topic at a broker if it is the active controller, as for a request of an admin client."""
         controller, node = broker.services.controller, broker.config.node_id
         if controller.epoch is None:
             return
@@ -242,7 +242,7 @@ class Result:
 
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """The exceptions in a group and in those inside it."""
+    """The exceptions in a group and in its nested groups."""
     found: list[BaseException] = []
     for each in group.exceptions:
         if isinstance(each, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""Bugs to plant where the quorum's machine meets log, disk and image; the machine's own are in `cores/`."""
+"""Bugs to plant where the quorum's state machine uses log, disk and image; bugs inside it are in `cores/`."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,12 +16,12 @@ class Mutant(NamedTuple):
 
 
 def committed_here_alone(patch: pytest.MonkeyPatch) -> None:
-    """What the leader has on its own disk counts as committed."""
+    """Records count as committed when they are durable on the leader alone."""
     plant(patch, QuorumLeader, "_advance", lambda self: self.state.raise_high_watermark(self.state.durable_end_offset))
 
 
 def image_of_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
-    """Followers publish what they have, committed or not."""
+    """Followers publish all their records, committed or not."""
     commit_to = MetadataReplica.commit_to
 
     def all_of_it(self: Any, offset: int) -> None:

@@ -1,6 +1,6 @@
-"""Many members of one group that come and go at once, over a network that is slow but whole.
+"""Many members of one group that join and leave at the same time, over a slow network without faults.
 
-None of them is ever silent for its session's length, so that none may be told UNKNOWN_MEMBER_ID; in each generation a
+Each sends heartbeats within its session time-out, so that none may get UNKNOWN_MEMBER_ID; in each generation a
 partition has one owner; and generations only grow.
 
     python tests/simulation/sim_rebalances.py SEED
@@ -39,7 +39,7 @@ SETTINGS = {
 
 @dataclass
 class Book:
-    """What the members were told."""
+    """The answers to the members."""
 
     owners: dict[int, dict[int, str]] = field(default_factory=dict[int, dict[int, str]])
     generations: int = 0
@@ -54,7 +54,7 @@ class Book:
         self.generations = max(self.generations, generation)
 
     def assigned(self, generation: int, name: str, partitions: bytes) -> None:
-        """A member has been given partitions."""
+        """A member has been assigned partitions."""
         owners = self.owners.setdefault(generation, {})
         for partition in partitions:
             owner = owners.setdefault(partition, name)
@@ -66,7 +66,7 @@ class Book:
 
 
 async def await_coordinator(client: SimClient, group: str = GROUP) -> None:
-    """Return when the coordinator is there."""
+    """Return when the coordinator is available."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=(group,))
     while True:
         answer = await client.call(request, WAIT_LIMIT_S)
@@ -77,7 +77,7 @@ async def await_coordinator(client: SimClient, group: str = GROUP) -> None:
 
 
 class Member:
-    """A member by the book, whose requests have all the time in the world."""
+    """A member that follows the protocol exactly, with time-outs that never expire."""
 
     def __init__(self, world: World, name: str, book: Book) -> None:
         self.name = name
@@ -92,7 +92,7 @@ class Member:
         self._leaving.set()
 
     async def run(self) -> None:
-        """Be a member until told to leave. Raises Violation."""
+        """Take part in the group until `leave`. Raises Violation."""
         await await_coordinator(self.client)
         while not self._leaving.is_set():
             joined = await self.join()
@@ -109,7 +109,7 @@ class Member:
         return error is ErrorCode.NONE
 
     async def join(self) -> JoinGroupResponse | None:
-        """JoinGroup, once; None when it must be asked again."""
+        """Send JoinGroup once; None if it must be repeated."""
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
@@ -130,7 +130,7 @@ class Member:
         return joined
 
     async def sync(self, joined: JoinGroupResponse) -> bool:
-        """SyncGroup; whether an assignment came."""
+        """Send SyncGroup; True if it returned an assignment."""
         given = {member.member_id: bytearray() for member in joined.members}
         for index, partition in enumerate(PARTITIONS if given else ()):
             list(given.values())[index % len(given)].append(partition)
@@ -154,7 +154,7 @@ class Member:
         return True
 
     async def heartbeat(self) -> int:
-        """Heartbeat; the error."""
+        """Send a heartbeat and return the error code."""
         request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
         answer = await self.client.call(request, WAIT_LIMIT_S)
         assert isinstance(answer, HeartbeatResponse)
@@ -169,21 +169,21 @@ class Member:
 
 
 async def described(client: SimClient) -> tuple[str, int]:
-    """The group's state and how many members it has."""
+    """The group's state and number of members."""
     answer = await client.call(DescribeGroupsRequest(groups=(GROUP,)), WAIT_LIMIT_S)
     assert isinstance(answer, DescribeGroupsResponse)
     return answer.groups[0].group_state, len(answer.groups[0].members)
 
 
 def stand_still(seconds: float) -> None:
-    """Let the whole process miss some time: what should have happened meanwhile is due at once."""
+    """Let the clock jump, as if the whole process was suspended: all deadlines within that time are due at once."""
     clock = trio.lowlevel.current_clock()
     assert isinstance(clock, MockClock)
     clock.jump(seconds)
 
 
 def simulate(seed: int) -> tuple[Book, str]:
-    """Run one seed. Returns what was told, and the trace's digest. Raises Violation."""
+    """Run one seed. Returns the answers, and the trace's digest. Raises Violation."""
     world, book = World(seed), Book()
     chance = world.chance("members")
     world.network.faults.delay_ms = (0.0, chance.choice((5.0, 100.0, 400.0)))
@@ -213,7 +213,7 @@ def simulate(seed: int) -> tuple[Book, str]:
                         await trio.sleep(chance.uniform(0, 3))
                     if chance.random() < 0.2:
                         stand_still(chance.uniform(0, SESSION_MS / 1000 - HEARTBEAT_S - 2))
-                        await trio.sleep(3)  # stood still again at once, the members would have been silent for longer
+                        await trio.sleep(3)  # with jumps in succession, sessions would expire
 
     async def _all_are_gone() -> None:
         client = SimClient(world, "admin", BROKER)

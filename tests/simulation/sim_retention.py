@@ -1,4 +1,4 @@
-"""The load of logs that lose their beginning: one topic by size, one by age, and DeleteRecords in both."""
+"""The load of logs whose start moves: one topic with retention by size, one by age, and DeleteRecords in both."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ CONFIGS = {
 
 
 class RetentionOracle(Oracle):
-    """What must be left of one topic's logs."""
+    """Checks that one topic's logs still have all records that must be kept."""
 
     def __init__(self, world: World, topic: str) -> None:
         super().__init__()
@@ -46,20 +46,20 @@ class RetentionOracle(Oracle):
         self._deleted = dict.fromkeys(range(PARTITIONS), 0)
 
     def will_send(self, batch: Batch) -> None:
-        """A batch is about to be sent; until it is acknowledged it may be there or not."""
+        """A batch is about to be sent; until it is acknowledged it may or may not be stored."""
         self._pending[batch.partition] += len(batch.data)
 
     def stored(self, batch: Batch, base_offset: int, sent_s: float) -> None:
-        """It was acknowledged; its records were made at `sent_s`."""
+        """A batch was acknowledged; its records were created at `sent_s`."""
         self._pending[batch.partition] -= len(batch.data)
         self._batches[batch.partition][base_offset] = (len(batch.data), sent_s)
 
     def known_end(self, partition: int) -> int:
-        """The offset after the last record that is known to be there."""
+        """The offset after the last acknowledged record."""
         return max((offset + 1 for index, offset in self.acknowledged if index == partition), default=0)
 
     def will_delete(self, partition: int, offset: int) -> None:
-        """DeleteRecords is sent."""
+        """DeleteRecords is about to be sent."""
         self._asked[partition] = max(self._asked[partition], offset)
 
     def was_deleted(self, partition: int, start_offset: int) -> None:
@@ -68,11 +68,11 @@ class RetentionOracle(Oracle):
         self.start_seen(partition, start_offset, start_offset)
 
     def deleted(self, partition: int) -> int:
-        """Below which offset everything is deleted for good, as it was acknowledged."""
+        """The offset below which the deletion of all records was acknowledged."""
         return self._deleted[partition]
 
     def start_seen(self, partition: int, start_offset: int, deleted: int) -> None:
-        """A response told this log start offset; `deleted` was known when it was asked for. Raises Violation."""
+        """A response had this log start offset; `deleted` is as of its request. Raises Violation."""
         where = f"{self.topic}-{partition} starts at {start_offset}"
         check(start_offset >= deleted, Invariant.DELETED_STAYS, f"{where}, all below {deleted} was deleted")
         self.starts[partition] = max(self.starts[partition], start_offset)
@@ -94,7 +94,7 @@ class RetentionOracle(Oracle):
 
 
 class MeasuredProducer(SimProducer):
-    """Tells the oracle how large its batches are, and when they were made."""
+    """Passes the sizes of its batches, and their times of creation, to the oracle."""
 
     def __init__(self, world: World, broker: Brokers, oracle: RetentionOracle, name: str) -> None:
         super().__init__(world, broker, oracle, name, (oracle.topic, PARTITIONS), idempotent=True)
@@ -145,7 +145,7 @@ class RetentionLoad:
             await self._inspector.create_topic(topic, PARTITIONS, configs)
 
     async def run(self, calm: trio.Event) -> None:
-        """See `Load.run`; ends when everything has grown too old that can."""
+        """See `Load.run`; ends when retention by age has removed all records."""
         async with trio.open_nursery() as others:
             for oracle, reader in zip(self._oracles, self._readers, strict=True):
                 others.start_soon(self._read, oracle, reader)
@@ -165,7 +165,7 @@ class RetentionLoad:
     # Readers
 
     async def _read(self, oracle: RetentionOracle, client: Client) -> None:
-        """Read what there is, again and again, from the start or from the middle."""
+        """Repeatedly read some records, at the start or in the middle of a log."""
         while True:
             await trio.sleep(self._chance.uniform(0, 0.6))
             partition = self._chance.randrange(PARTITIONS)
@@ -201,9 +201,9 @@ class RetentionLoad:
         self.tally["reads near the start of a log"] += 1
 
     async def _look_at_range(self, oracle: RetentionOracle, partition: int, position: int, end_offset: int) -> None:
-        """An offset may be refused below the start, and above the end as it was known.
+        """Check that an offset that was out of range is below the start, or above the end known before.
 
-        As in Kafka, a log start that is decided counts before it is stored: a failing disk, or a crash, takes it back.
+        As in Kafka, a new log start offset applies before it is stored: a failing disk, or a crash, may revert it.
         """
         deleted, inspector = oracle.deleted(partition), self._range_inspectors[oracle.topic]
         start = (await inspector.offsets(oracle.topic, PARTITIONS, timestamp=EARLIEST))[partition]

@@ -19,12 +19,12 @@ from odradek.wire.errors import ErrorCode
 
 
 def aborted_transactions_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """Readers of committed records are not told which transactions were aborted."""
+    """Fetch returns no aborted transactions to readers of committed records."""
     patch.setattr(Reads, "aborted_in", lambda *_: ())
 
 
 def stable_offset_tells_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Fetch tells the high watermark as the last stable offset, open transactions or not."""
+    """Fetch returns the high watermark as the last stable offset even if transactions are open."""
     fetch = Reads.fetch
 
     def ahead(self: Reads, *rest: Any, **more: Any) -> Any:
@@ -44,7 +44,7 @@ def _write_markers(patch: pytest.MonkeyPatch, change: Callable[[PartitionKey, Ma
 
 
 def one_partition_aborts(patch: pytest.MonkeyPatch) -> None:
-    """Partition 1 of a topic of records gets the marker of an abort, whatever was decided."""
+    """Partition 1 of each topic but `__consumer_offsets` always gets an abort marker."""
 
     def change(key: PartitionKey, marker: Marker) -> Marker:
         return marker._replace(committed=False) if key.index == 1 and key.topic != CONSUMER_OFFSETS else marker
@@ -53,19 +53,19 @@ def one_partition_aborts(patch: pytest.MonkeyPatch) -> None:
 
 
 def offsets_always_commit(patch: pytest.MonkeyPatch) -> None:
-    """The offsets of an aborted transaction count."""
+    """The offsets of an aborted transaction are committed."""
     _write_markers(
         patch, lambda key, marker: marker._replace(committed=True) if key.topic == CONSUMER_OFFSETS else marker
     )
 
 
 def offsets_count_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Offsets committed in a transaction count before it has ended."""
+    """Offsets committed in a transaction take effect before it has ended."""
     patch.setattr(OffsetStore, "put_pending", lambda self, _producer_id, *rest: self.put(*rest))
 
 
 def pending_offsets_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """Offsets committed in a transaction never count."""
+    """Offsets committed in a transaction never take effect."""
     end_transaction = OffsetStore.end_transaction
     patch.setattr(
         OffsetStore, "end_transaction", lambda self, producer_id, _committed: end_transaction(self, producer_id, False)
@@ -73,14 +73,14 @@ def pending_offsets_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def records_always_abort(patch: pytest.MonkeyPatch) -> None:
-    """The records of a committed transaction get the markers of an abort."""
+    """The records of a committed transaction get abort markers."""
     _write_markers(
         patch, lambda key, marker: marker if key.topic == CONSUMER_OFFSETS else marker._replace(committed=False)
     )
 
 
 def time_outs_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A transaction that times out is left open, and not looked at again."""
+    """A transaction that times out stays open, and is not checked again."""
     pop_timed_out = TransactionTable.pop_timed_out
 
     def forget(self: TransactionTable, now_ms: int) -> None:
@@ -91,7 +91,7 @@ def time_outs_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def epochs_ignored(patch: pytest.MonkeyPatch) -> None:
-    """The transaction coordinator serves a producer whose id another one has taken up."""
+    """The transaction coordinator accepts requests of a producer that another one has fenced."""
     check_producer = add.check_producer
 
     def lax(*asked: Any) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""What a cluster tells of itself, in metrics and in the log, while a broker dies and while one falls behind."""
+"""The metrics and the log of a cluster when a broker fails, and while a replica falls behind."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ RAFT = "kafka_server_raftmetrics_"
 
 
 class Scrapes:
-    """The metrics of the cluster's nodes, whose elections are timed from now on."""
+    """The metrics of the cluster's nodes. The times of elections are measured from now on."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._registries: dict[int, CollectorRegistry] = {}

@@ -1,4 +1,4 @@
-"""Each bug planted by `sim_cluster_mutants.py` is found by the invariant that it breaks, within the seeds stated."""
+"""Each bug planted by `sim_cluster_mutants.py` is found by the invariant that it violates, within the seeds stated."""
 
 import pytest
 from sim_cluster_mutants import MUTANTS

@@ -90,7 +90,7 @@ def test_ctrl_c_ends_all_processes_with_what_was_found_until_then(jobs) -> None:
         assert process.stderr is not None
         assert process.stderr.readline() == "simulating\n"
         os.killpg(process.pid, signal.SIGINT)
-        # The pipes end when the last process that has them has ended.
+        # The pipes close when the last process that has them open has ended.
         told, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert re.search(r"^seeds      1-900, \d+ of 900 run, 0 with a violation$", told, re.MULTILINE), told
@@ -98,7 +98,7 @@ def test_ctrl_c_ends_all_processes_with_what_was_found_until_then(jobs) -> None:
 
 @pytest.fixture
 def planted(monkeypatch) -> None:
-    """A violation in each run, as soon as a topic is there."""
+    """Plants a violation in each run, raised once a topic exists."""
     from odradek.gateway.testing.simulation.cluster.invariants import Invariants
     from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation
 

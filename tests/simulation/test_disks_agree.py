@@ -1,7 +1,7 @@
-"""The same simulation over the memory store, over real LMDB segments and over SQLite takes the very same course.
+"""The same simulation on the memory store, on real LMDB segments and on SQLite gives the same trace.
 
-Every answer of the store goes into what clients are sent, and every byte that they are sent into the digest. Power cuts
-are no worse than kills here, as files cannot be made to forget.
+Replies to clients depend on the answers of the store, and the digest covers every byte that clients receive. Power cuts
+are like kills here, since real files cannot lose unsynced data.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from odradek.storage_backends.opener import StoreOptions, open_store
 from odradek.storage_backends.sql.partition import SqlPartition
 
 LOADS = ("plain",)
-"""The one whose logs have one segment: a read from LMDB ends with its segment, one from memory goes on in the next."""
+"""The load whose logs have one segment: a read from LMDB ends at the segment's end, one from memory continues."""
 
 
 class Memory:
@@ -31,7 +31,7 @@ class Directory:
         self.path = path
 
     def open(self):
-        return open_store(f"lmdb://{self.path}", StoreOptions(max_value_bytes=1))  # reads may stop between values
+        return open_store(f"lmdb://{self.path}", StoreOptions(max_value_bytes=1))  # reads may stop after any value
 
 
 class Database:
@@ -45,7 +45,7 @@ class Database:
 @pytest.mark.parametrize(("medium", "partition"), [(Directory, LmdbPartition), (Database, SqlPartition)])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_real_store_gives_the_trace_that_memory_gives(seed, medium, partition, tmp_path, monkeypatch):
-    monkeypatch.setattr(partition, "is_hot", lambda _self, _offset: True)  # a matter of time only
+    monkeypatch.setattr(partition, "is_hot", lambda _self, _offset: True)  # affects only the duration
     numbers = itertools.count()
     in_memory = simulate(seed, Memory, loads=LOADS)
     on_disk = simulate(seed, lambda: medium(tmp_path / str(next(numbers))), loads=LOADS)

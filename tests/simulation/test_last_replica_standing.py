@@ -9,7 +9,7 @@ from odradek.wire.errors import ErrorCode
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_an_eligible_replica_leads_when_the_last_one_in_sync_was_lost(whole: bool) -> None:
-    """The last one has lost what it had not synced, or all of its disk."""
+    """The last replica in sync has lost its unsynced records, or its whole disk."""
 
     async def play(cluster: Cluster) -> None:
         await cluster.create([(1, 2, 3)])

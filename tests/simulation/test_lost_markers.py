@@ -1,4 +1,4 @@
-"""KAFKA-20716: an unclean election takes a transaction's marker away, of which its coordinator hears nothing.
+"""KAFKA-20716: an unclean election loses a transaction's marker, and its coordinator does not notice.
 
 The records stay undecided for readers. The transaction is found as one that hangs, and an administrator ends it.
 """
@@ -25,7 +25,7 @@ NAME = "teller"
 
 
 class Answered:
-    """What `odradek transactions find-hanging` asks for, as brokers have answered it before."""
+    """An admin client for `odradek transactions find-hanging` that returns recorded answers of brokers."""
 
     def __init__(
         self, leaders: dict[int, int], producers: dict[Any, Any], listed: dict[int, Any], described: dict[str, Any]
@@ -63,7 +63,7 @@ class Answered:
 
 
 async def open_producers(cluster: Cluster, index: int) -> list[Any]:
-    """What the partition's leader says of its producers, under the names that kafka-python has for it."""
+    """The partition leader's answer to DescribeProducers, with kafka-python's names."""
     asked = DescribeProducersRequest(topics=(TopicRequest(name=TOPIC, partition_indexes=(index,)),))
     [found] = (await cluster.ask_node(cluster.part(TOPIC, index).leader, asked)).topics[0].partitions
     return [
@@ -83,7 +83,7 @@ async def hanging(cluster: Cluster) -> list[tuple[Any, OpenTransaction]]:
 
 
 async def abort(cluster: Cluster, index: int, found: OpenTransaction) -> ErrorCode:
-    """What `odradek transactions abort` sends to the partition's leader."""
+    """Send what `odradek transactions abort` sends to the partition's leader."""
     place = WritableTxnMarkerTopic(name=TOPIC, partition_indexes=(index,))
     marker = WritableTxnMarker(
         producer_id=found.producer_id,
@@ -96,7 +96,7 @@ async def abort(cluster: Cluster, index: int, found: OpenTransaction) -> ErrorCo
 
 
 async def lose_marker(cluster: Cluster, version: int, *, committed: bool) -> Producer:
-    """A transaction ends in two partitions, and the first one's next leader, broker 2, has not got the marker."""
+    """End a transaction in two partitions, and make broker 2, which lacks the marker, the leader of the first."""
     await cluster.create([(1, 2), (3, 2)], min_insync_replicas="1", unclean_leader_election_enable="true")
     producer = Producer(cluster, NAME, version)
     await producer.take_up()
@@ -145,7 +145,7 @@ def test_a_transaction_without_its_marker_hangs_until_an_administrator_ends_it(v
 
 
 def with_lost_marker(version: int) -> list[Any]:
-    """What the producer is answered that goes on after an abort whose marker was lost; then what readers see."""
+    """The errors for a producer that continues after an abort whose marker was lost, then the committed values."""
     seen: list[Any] = []
 
     async def play(cluster: Cluster) -> None:
@@ -162,12 +162,12 @@ def with_lost_marker(version: int) -> list[Any]:
 
 
 def test_the_next_transaction_takes_no_records_in_of_one_whose_marker_was_lost() -> None:
-    """It is to be aborted; its marker ends both, and the producer goes on."""
+    """The next transaction must be aborted; its marker ends both, and the producer continues."""
     assert with_lost_marker(2) == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NONE, [b"last"]]
 
 
 def test_version_1_cannot_tell_the_next_transaction_from_the_one_whose_marker_was_lost() -> None:
-    """As in Kafka: both have the producer's epoch. An administrator has to end the first one before."""
+    """As in Kafka: both have the same producer epoch. An administrator has to end the first one before."""
     assert with_lost_marker(1) == [ErrorCode.NONE, ErrorCode.NONE, [b"first", b"next", b"last"]]
 
 

@@ -1,4 +1,4 @@
-"""Nodes of two clusters that meet at one address: none takes the other's metadata for its own."""
+"""Nodes of two clusters with the same addresses: neither cluster accepts the other's metadata."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -22,7 +22,7 @@ def settings(node: int, roles: str = "broker,controller") -> dict[str, str]:
 
 
 async def member(host: BrokerHost) -> str:
-    """Wait until a node knows its cluster, and give the id."""
+    """Wait until a node has a cluster id, and return it."""
     with trio.fail_after(60):
         while host.broker is None or not host.broker.services.metadata.image.cluster_id:  # noqa: ASYNC110
             await trio.sleep(0.1)
@@ -49,7 +49,7 @@ SMALL = {"metadata.log.max.record.bytes.between.snapshots": "300", "metadata.max
 
 
 async def serve_or_be_refused(host: BrokerHost, seconds: float) -> None:
-    """Let a node run; one that finds that it is of another cluster ends with a message."""
+    """Run a node; it ends with a message if it detects that it belongs to another cluster."""
     refused = False
     try:
         async with trio.open_nursery() as nursery:
@@ -86,7 +86,7 @@ def test_a_controller_that_has_lost_its_disk_and_founds_a_second_cluster_cuts_no
         assert await member(founder) != first
         await trio.sleep(10)
         await founder.crash(power_cut=False)
-        founder.start(nursery)  # which begins an epoch more
+        founder.start(nursery)  # which begins another epoch
         await member(founder)
         await serve_or_be_refused(other, 10)
         assert log_of(other, world) == before

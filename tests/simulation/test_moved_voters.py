@@ -1,4 +1,4 @@
-"""Voters that come back at other ports: a leader among them says where it listens, since its log is there alone."""
+"""Voters that restart at other ports: a leader among them sends its endpoint itself, since only its log has it."""
 
 import pytest
 import trio
@@ -22,7 +22,7 @@ def settings(node: int) -> dict[str, str]:
 
 
 def says(host: BrokerHost, ports: dict[int, int]) -> bool:
-    """Whether it is committed, as far as a node knows, that the voters listen at these ports."""
+    """True if the last voter set in a node's log is committed and has these ports."""
     if host.broker is None:
         return False
     quorum = host.broker.services.quorum

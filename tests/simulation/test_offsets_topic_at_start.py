@@ -1,8 +1,8 @@
-"""A broker that has just started makes its offsets topic in bounded time, also when many ask and its disk is slow.
+"""A broker that has just started creates its offsets topic in limited time, also for many clients and on a slow disk.
 
-The clients connect while the broker starts. One creates the topic by its name, as administrators do; others look for
-their groups' coordinators, which creates it too, join, and ask for the ends of all its partitions, which opens 50 logs.
-Each is answered, in virtual time, within the number of disk accesses that may stand before its own.
+The clients connect while the broker starts. Some create the topic by its name, as administrators do; some find their
+groups' coordinators, which creates it too, and join; some list the end offsets of all its partitions, which opens 50
+logs. Each is answered, in virtual time, within the duration of the disk accesses that may precede its own.
 """
 
 import pytest
@@ -23,13 +23,13 @@ BROKER, TOPIC, PARTITIONS = ("broker-1", 9092), "__consumer_offsets", 50
 SETTINGS = {"odradek.storage": "memory://", "group.initial.rebalance.delay.ms": "0"}
 SLOWEST_ACCESS_S = 1.0
 ACCESSES = 40
-"""How many accesses of the disk may stand before an answer: those of other requests, and a batch of its own."""
+"""The limit of disk accesses before an answer: those of other requests, and the request's own batch."""
 LISTING = tuple(ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(PARTITIONS))
 WAIT_LIMIT_S = 1000.0
 
 
 async def reach(client: SimClient, request):
-    """Ask until the broker is there."""
+    """Send a request until the broker answers."""
     while True:
         try:
             return await client.call(request, WAIT_LIMIT_S)
@@ -63,7 +63,7 @@ async def join(client: SimClient) -> None:
 
 
 def play(seed: int) -> dict[str, float]:
-    """How long each client waited once the broker was ready, in seconds."""
+    """The seconds for which each client waited once the broker was ready."""
     world, ended, ready_at = World(seed), dict[str, float](), list[float]()
     world.network.faults.delay_ms = (0.1, 2.0)
     pace = world.disk(BROKER[0]).pace

@@ -39,15 +39,15 @@ AT_STAKE = {
     "records removed by-size": 50,
     "records removed by-age": 150,
 }
-"""What the loads of the short list must have done at least, or their promises were hardly at stake."""
+"""The least counts of the loads' events in the short list; with fewer, the invariants are hardly tested."""
 MUTANT_SEEDS = 80
-"""The rarest of the planted bugs shows in about one seed of twenty-five."""
+"""The rarest planted bug is found by about one seed in twenty-five."""
 SCRIPT = Path(__file__).with_name("sim_one_broker.py")
 
 
 @cache
 def simulated(seed: int) -> Result:
-    """The short form gives each seed two of the loads, all of them in turn; the long form gives it all loads."""
+    """Run a seed: in the short form with two of the loads, all in turn; in the long form with all of them."""
     short = tuple(ALL[(seed + turn) % len(ALL)] for turn in range(2))
     return simulate(seed, loads=ALL if LONG else short)
 
@@ -102,7 +102,7 @@ def test_a_seed_gives_its_trace_in_every_process(hash_seed):
 
 
 def broken_invariants(load: str, first: int = 0) -> Iterator[Invariant]:
-    """What the seeds find, one after the other; a failure that is no broken promise is the mutant's own defect."""
+    """The invariants that seeds find violated. Any other failure is a defect of the mutant, and fails the test."""
     for seed in range(first, first + MUTANT_SEEDS):
         result = simulate(seed, loads=(load,))
         if result.failure:

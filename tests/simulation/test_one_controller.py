@@ -1,4 +1,4 @@
-"""One controller and several brokers: its own broker, where it has one, lives by the same rules as the others."""
+"""One controller and several brokers: the same rules apply to its own broker, if it has one, as to the others."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
@@ -28,7 +28,7 @@ TOPIC = "t"
 
 
 class Cluster:
-    """Node 1 is the only voter; `roles` says what each node is."""
+    """A cluster in which node 1 is the only voter; `roles` are the `process.roles` of each node."""
 
     def __init__(self, world: World, nursery: trio.Nursery, roles: Mapping[int, str]) -> None:
         self.world = world
@@ -80,7 +80,7 @@ class Cluster:
         return found
 
     async def until(self, condition: Callable[[], bool], limit_s: float = 60) -> float:
-        """The seconds that it took."""
+        """Wait for `condition`; returns the seconds that it took."""
         began = trio.current_time()
         with trio.move_on_after(limit_s):
             while not condition():  # noqa: ASYNC110 - of virtual time
@@ -112,7 +112,7 @@ class Cluster:
         return [record.value or b"" for header in iter_headers(chunk) for record in read_records(chunk, header)]
 
     async def committed(self, at: int, count: int) -> list[bytes]:
-        """The values, once there are `count`: a new leader knows how much is committed when the others have fetched."""
+        """The values, once there are `count`: a new leader has a high watermark only when the others have fetched."""
         with trio.move_on_after(20):
             while len(await self.values(at)) < count:  # noqa: ASYNC110 - only the broker knows
                 await trio.sleep(0.1)
@@ -167,7 +167,7 @@ async def in_sync(cluster: Cluster, at: int, *replicas: int) -> None:
     await cluster.until(lambda: set(cluster.part(at).isr) == set(replicas))
 
 
-# A broker that dies
+# A broker that fails
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -272,7 +272,7 @@ def test_its_registration_takes_it_out_before_it_serves():
         assert await cluster.create(1, 2) == 0
         await in_sync(cluster, 1, 1, 2)
         before = cluster.part()
-        await cluster.crash(2)  # and so does not fetch: the sole voter cannot come back in sync meanwhile
+        await cluster.crash(2)  # so that it does not fetch, and the sole voter cannot get back in sync
         await cluster.crash(1)
         await cluster.start(1)
         after = cluster.part()
@@ -340,7 +340,7 @@ def test_a_sole_voter_that_stopped_last_leads_again_out_of_the_elr():
 
 
 def test_a_broker_that_stops_is_released_soon():
-    """The controller's own broker has to say up to where it knows the metadata, as every other."""
+    """The controller's own broker has to report its metadata offset like every other broker."""
 
     async def play(cluster: Cluster) -> None:
         assert await cluster.create(1, 2, 2) == 0
@@ -388,7 +388,7 @@ def test_alone_it_sends_no_heartbeats_and_keeps_its_leader_epochs():
     play_with(TWO, play, starts=[1])
 
 
-# A controller that is no broker
+# A controller without a broker
 
 
 def test_a_controller_alone_is_no_broker():
@@ -411,7 +411,7 @@ def test_a_controller_alone_is_no_broker():
 
 def test_what_an_earlier_version_registered_for_a_controller_is_removed():
     async def play(cluster: Cluster) -> None:
-        await cluster.services().controller.register(cluster.image().cluster_id, {}, None)  # as it was
+        await cluster.services().controller.register(cluster.image().cluster_id, {}, None)  # as earlier versions did
         assert await cluster.create(2, 4) == 0
         await cluster.until(lambda: 1 in cluster.image(2).brokers)
         await cluster.crash(1)

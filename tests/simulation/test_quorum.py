@@ -39,5 +39,5 @@ def test_a_seed_gives_its_course_again() -> None:
 def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, broken = MUTANTS[name]
     plant(monkeypatch)
-    found = (simulate(seed, settings={}).violation for seed in range(MUTANT_SEEDS))  # the log itself shows it
+    found = (simulate(seed, settings={}).violation for seed in range(MUTANT_SEEDS))  # without snapshots
     assert any(each.invariant is broken for each in found if each is not None), plant.__doc__

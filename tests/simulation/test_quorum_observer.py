@@ -1,4 +1,4 @@
-"""A node that is only a broker observes the quorum: it publishes what is committed, and never stands for election."""
+"""A node that is only a broker observes the quorum: it publishes committed metadata, and is never a candidate."""
 
 import pytest
 import trio

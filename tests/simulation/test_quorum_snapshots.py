@@ -1,4 +1,4 @@
-"""Snapshots on whole nodes: who is far behind, or has lost its disk, gets one; crashes in the middle of each step."""
+"""Snapshots on whole nodes: a node that is far behind, or has lost its disk, gets one; crashes during each step."""
 
 from collections.abc import Awaitable, Callable
 
@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 class Scene:
-    """Three voters under a steady load of new topics, and an observer that may be away."""
+    """Three voters with a steady load of new topics, and an observer that may be offline."""
 
     def __init__(self, seed: int) -> None:
         self.cluster = Cluster(seed)
@@ -62,7 +62,7 @@ class Scene:
         return None if host.broker is None else host.broker.services.metadata.image
 
     async def trimmed(self, offset: int) -> None:
-        """Wait until no voter has what is below `offset`, and all have decided more since."""
+        """Wait until the log start offset of every voter is above `offset`."""
         await self.until(
             lambda: all(
                 host.broker is not None and self.log_of(host).state_or_last.log_start_offset > offset
@@ -114,7 +114,7 @@ def test_a_node_that_is_far_behind_goes_on_behind_a_snapshot(seed: int, wiped: b
 
 
 def test_a_running_node_that_was_cut_off_publishes_what_differs(monkeypatch: pytest.MonkeyPatch):
-    """Its image goes on from the one before; nothing is published twice, and nothing is left out."""
+    """Its image continues from the previous one; no change is published twice or left out."""
     scene = Scene(5)
     deltas: list[tuple[int, int]] = []
     publish = MetadataPublisher.publish
@@ -151,7 +151,7 @@ def test_a_running_node_that_was_cut_off_publishes_what_differs(monkeypatch: pyt
 
 STEPS = {
     "written": (Snapshots, "write"),
-    "named": (Snapshots, "_write_property"),  # private: no public step is between the write and this
+    "named": (Snapshots, "_write_property"),  # private: there is no public step between the write and this
     "trimmed": (MetadataReplica, "move_log_start"),
     "downloaded": (Snapshots, "stage"),
     "kept": (Snapshots, "keep_staged"),
@@ -164,7 +164,7 @@ STEPS = {
 def test_a_crash_in_the_middle_of_any_step_loses_nothing(
     step: str, power_cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The observer crashes a moment after it has begun with the step, three times in different moments of it."""
+    """The observer crashes shortly after the step has begun, three times, each with another delay."""
     scene = Scene(7)
     kind, name = STEPS[step]
     original, init = getattr(kind, name), Snapshots.__init__

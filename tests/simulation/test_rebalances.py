@@ -1,4 +1,4 @@
-"""No live member is ever given up: not in concurrent rebalances, and not by a broker that stood still itself.
+"""No live member is ever removed: not in concurrent rebalances, and not by a broker that was suspended itself.
 
 `make torture` runs more seeds than the short list; `ODRADEK_SEEDS=1000` the seeds 0 to 999.
 """
@@ -38,7 +38,7 @@ def test_a_seed_gives_its_trace_again():
 
 
 def stalled(seed, scene):
-    """Run `scene(members)` over a broker; what it returns is returned."""
+    """Run `scene(members)` with a broker, and return its result."""
     world, told = World(seed), []
     world.network.faults.delay_ms = (1.0, 2.0)
 
@@ -59,7 +59,7 @@ def stalled(seed, scene):
 
 
 async def settle(members):
-    """All members into one generation, each with its assignment."""
+    """Bring all members into one generation, each with its assignment."""
 
     async def enter(member):
         joined = None
@@ -73,7 +73,7 @@ async def settle(members):
 
 
 async def heartbeats_lie_unread(members):
-    """Every member speaks; then the broker stands still for longer than a session, and only then reads."""
+    """Every member sends a heartbeat; the broker is suspended for longer than a session before it reads them."""
     await settle(members)
     errors = []
 
@@ -89,7 +89,7 @@ async def heartbeats_lie_unread(members):
 
 
 async def sent(members):
-    """Return when each of the members has a request on its way that the broker has not read."""
+    """Return when each member has sent a request that the broker has not read."""
     clients = [member.client for member in members]
     before = [client.sent_bytes for client in clients]
     while any(client.sent_bytes == old for client, old in zip(clients, before, strict=True)):
@@ -102,6 +102,6 @@ def test_a_broker_that_stood_still_hears_the_heartbeats_that_came_in_time(seed):
 
 
 def test_without_a_last_word_live_members_would_be_given_up(monkeypatch):
-    """That the test above can fail."""
+    """Checks that the test above can fail."""
     monkeypatch.setattr("odradek.gateway.coordinators.host.DRAIN_TURNS", 0)
     assert any(stalled(seed, heartbeats_lie_unread)[1] != ("Stable", MEMBERS) for seed in STALLS)

@@ -1,4 +1,4 @@
-"""Three whole nodes in one process: they form a cluster by themselves, replicate, and go on when one of them dies."""
+"""Three whole nodes in one process: they form a cluster by themselves, replicate, and continue when one fails."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -29,7 +29,7 @@ TOPIC = "t"
 
 
 class Cluster:
-    """The nodes' machines, and a client of each of them."""
+    """The nodes' machines, and a client of each node."""
 
     def __init__(self, world: World, nursery: trio.Nursery) -> None:
         self.world = world
@@ -56,7 +56,7 @@ class Cluster:
 
     @property
     def active(self) -> int:
-        """The node that decides."""
+        """The node of the active controller."""
         [number] = [n for n, host in self.hosts.items() if host.broker and host.broker.services.leadership.is_active]
         return number
 
@@ -105,7 +105,7 @@ class Cluster:
         return [record.value or b"" for header in iter_headers(chunk) for record in read_records(chunk, header)]
 
     async def committed(self, at: int, index: int, count: int) -> list[bytes]:
-        """The values, once there are `count`: a new leader knows how much is committed when the others have fetched."""
+        """The values, once there are `count`: a new leader has a high watermark only when the others have fetched."""
         with trio.move_on_after(20):
             while len(await self.values(at, index)) < count:  # noqa: ASYNC110 - only the broker knows
                 await trio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""A throttled copy takes as long as its rate says, on the leader's side and on the follower's, and no other does."""
+"""A throttled copy takes as long as its rate requires, on the leader's side and on the follower's; others do not."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ async def create(cluster: Cluster) -> None:
 
 
 async def copied_s(cluster: Cluster) -> float:
-    """Virtual seconds that moving the partition's second replica to the third broker takes."""
+    """The virtual seconds that it takes to move the partition's second replica to the third broker."""
     wanted = ReassignablePartition(partition_index=0, replicas=(LEADER, NEW))
     topics = (ReassignableTopic(name=TOPIC, partitions=(wanted,)),)
     began = trio.current_time()

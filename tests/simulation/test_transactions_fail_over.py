@@ -1,7 +1,7 @@
-"""Transactions whose coordinator, or whose partition's leader, is lost between their begin and their end.
+"""Transactions whose coordinator, or whose partition's leader, fails between their beginning and their end.
 
-A transaction that had begun in memory alone would be unknown to the next one (redpanda 6018); and an EndTxn that comes
-late must not end the transaction after its own (Jepsen on Bufstream 0.1.0).
+The next coordinator would not have a transaction that had begun only in memory (redpanda 6018); and a late EndTxn must
+not end the transaction after its own (Jepsen on Bufstream 0.1.0).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from odradek.wire.errors import ErrorCode
 
 
 async def begun(cluster: Cluster, version: int) -> Producer:
-    """A producer that has ended a transaction, and has written a record into two partitions in the next one."""
+    """A producer that has ended a transaction, and has written a record to each of two partitions in the next one."""
     await cluster.create([(1, 2, 3), (2, 3, 1)])
     producer = Producer(cluster, "teller", version)
     await producer.take_up()
@@ -32,7 +32,7 @@ async def begun(cluster: Cluster, version: int) -> Producer:
 
 
 async def lose_leader(cluster: Cluster, topic: str) -> None:
-    """The leader of the topic's first partition loses power, and stays away."""
+    """Cut the power of the leader of the topic's first partition, and wait for another leader."""
     leader = cluster.part(topic).leader
     await cluster.crash(leader)
     await cluster.until(lambda: cluster.part(topic).leader in set(BROKERS) - {leader}, "no other leader")
@@ -58,11 +58,11 @@ def test_a_transaction_is_known_to_the_next_leader_and_coordinator(version: int,
 
 
 def begun_in_memory(patch: pytest.MonkeyPatch) -> None:
-    """What the coordinator's log has of a transaction that is open is the id as it was before."""
+    """Plant a bug: the coordinator's log gets the state before an open transaction, not the open transaction."""
     batches_of = inside(runtime, "_batches_of")
 
     def before(record: ShardRecord) -> ShardRecord:
-        if not record.key or record.value is None:  # of the metadata log
+        if not record.key or record.value is None:  # a record of the metadata log
             return record
         name = decode_id(record.key)
         assert name is not None
@@ -109,7 +109,7 @@ def test_a_late_end_does_not_end_the_next_transaction_at_a_new_coordinator() -> 
 
 
 def test_a_late_end_of_version_1_is_fenced_once_the_producer_has_taken_up_its_next_epoch() -> None:
-    """As it does when it was not told how a transaction has ended. Within an epoch only version 2 tells them apart."""
+    """A producer does that if it does not know how a transaction ended. Within an epoch only version 2 can fence."""
 
     async def play(cluster: Cluster) -> None:
         producer = await begun(cluster, 1)

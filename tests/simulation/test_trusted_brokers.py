@@ -1,4 +1,4 @@
-"""Which disks may be lost, and which brokers may end uncleanly, by the replicas of each partition."""
+"""The conditions under which a disk may be lost, and a broker may end uncleanly, by the replicas of each partition."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""The simulated world itself: time, chance, network faults, disks, and processes that die."""
+"""The simulated world itself: time, randomness, network faults, disks, and processes that crash."""
 
 import random
 import threading
@@ -68,7 +68,7 @@ def test_importing_hypothesis_in_between_changes_nothing():
 
 @contextmanager
 def busy_trio_in_another_thread():
-    """As a broker is that other tests share: its scheduler makes choices all the time."""
+    """Runs a busy scheduler, like that of a broker that other tests share."""
     began, ended = threading.Event(), threading.Event()
 
     async def spin() -> None:
@@ -246,7 +246,7 @@ def test_a_killed_process_says_goodbye_and_a_machine_without_power_does_not():
         assert waiting.cancelled_caught
         await here.send_parts([b"into the void"])
         network.listen("server", 9)
-        await here.send_parts([b"still there?"])  # only the answer to this tells
+        await here.send_parts([b"still there?"])  # its answer resets the connection
         with pytest.raises(ConnectionResetError):
             await here.send_parts([b"more"])
 
@@ -282,7 +282,7 @@ def test_a_power_cut_keeps_synced_commits_and_some_of_the_others():
 
 
 def commit_at_crash(seed: int) -> int:
-    """How many commits are there after a crash while one is under way."""
+    """The number of commits on the disk after a crash during the first one."""
 
     async def main() -> int:
         world = World(seed)
