@@ -48,6 +48,7 @@ def fetched_on_before_durable(patch: pytest.MonkeyPatch) -> None:
         return taken if taken is None or isinstance(taken, Rejected) else DONE
 
     patch.setattr(FollowingLog, "take_fetched", careless)
+    patch.setattr(Follower, "may_fetch", property(lambda _self: True))
 
 
 def committed_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
