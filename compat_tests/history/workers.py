@@ -122,7 +122,7 @@ class Worker(ABC, threading.Thread, Generic[C]):
             client.close()
 
     def begin_anew(self) -> None:
-        """Called with each new client, before its first work."""
+        """Called with each new client, before its first operation."""
 
     @abstractmethod
     def work(self, client: C) -> None:

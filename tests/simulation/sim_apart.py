@@ -179,7 +179,7 @@ class Cluster:
                 await trio.sleep(0.1)
 
     async def reads(self, values: list[bytes], index: int = 0, *, undecided: bool = False) -> None:
-        """Wait until a read_committed reader gets exactly `values`, and `undecided` is True or False of the rest."""
+        """Wait until the committed values are `values`, followed by undecided ones if and only if `undecided`."""
         seen = ([b"nothing was read"], False)
         with trio.move_on_after(60):
             while seen != (values, not undecided):

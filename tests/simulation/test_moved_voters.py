@@ -22,7 +22,7 @@ def settings(node: int) -> dict[str, str]:
 
 
 def says(host: BrokerHost, ports: dict[int, int]) -> bool:
-    """True if the last voter set in a node's log is committed and has these ports."""
+    """True if the newest voter set in a node's log is committed and has these ports."""
     if host.broker is None:
         return False
     quorum = host.broker.services.quorum

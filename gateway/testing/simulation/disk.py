@@ -86,7 +86,7 @@ class Disk:
     def crash(self, *, power_cut: bool) -> None:
         """Make the process's store unusable; a power cut also loses unsynced commits, the newest of each log.
 
-        The process may still return buffers that it borrowed; the underlying store is closed at the next `open`.
+        The process may still release its read leases; the underlying store is closed at the next `open`.
         """
         if self._store is None:
             return

@@ -1,6 +1,6 @@
 """Oracles that also write a history of all operations, for the checker of `odradek.gateway.testing.history`.
 
-In a cluster, a former coordinator that has not yet received its replacement's metadata may answer requests that only
+In a cluster, a former coordinator that has not yet received the metadata of the change may answer requests that only
 read, as in Kafka. So the offsets and members of a group in answers may be old; commits may not.
 """
 
