@@ -51,7 +51,7 @@ SMALL: Final = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
     "metadata.max.retention.bytes": "1000",
 }
-"""With these the log is truncated to a snapshot every few seconds."""
+"""With these the log is deleted up to a new snapshot every few seconds."""
 
 
 def settings_of(node: int) -> Mapping[str, str]:

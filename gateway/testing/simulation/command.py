@@ -90,10 +90,10 @@ def simulate(
     trace: bool,
     jobs: int,
 ) -> None:
-    """Simulate whole clusters under faults and judge what clients saw.
+    """Simulate whole clusters under faults, and check all answers to clients.
 
-    Production nodes, clients, a network, disks and clocks that fail run in one process and virtual time. The same seed
-    and options give the same run in every process, which the trace's digest shows.
+    Production nodes, clients, and a network, disks and clocks with faults run in one process and in virtual time. The
+    same seed and options give the same run, with the same digest of its trace, in every process.
     """
     if (seed is None) is (seeds is None):
         raise click.UsageError("give one of --seed and --seeds")

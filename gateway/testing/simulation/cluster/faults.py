@@ -64,7 +64,7 @@ class Faults:
     """Causes faults for some time, then repairs everything.
 
     `hosts` are by node id; `clients` are the names of clients' hosts. `leaders()` returns the nodes that lead a
-    partition or the quorum, which are chosen most often; `trusted` decides which nodes may end uncleanly and lose
+    partition or the quorum, which are chosen more often; `trusted` decides which nodes may end uncleanly and lose
     their disks. `replicas` requests reassignments and elections; `changes` is None if the voters are fixed.
     """
 

@@ -36,7 +36,7 @@ SMALL_LOG: Final = {
     "metadata.log.max.record.bytes.between.snapshots": "3000",
     "metadata.max.retention.bytes": "2000",
 }
-"""With these the metadata log is truncated to a snapshot every few seconds."""
+"""With these the metadata log is deleted up to a new snapshot every few seconds."""
 _VERSIONS: Final = {ApiKey.ADD_RAFT_VOTER: 1, ApiKey.REMOVE_RAFT_VOTER: 0}
 
 

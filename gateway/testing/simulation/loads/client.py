@@ -48,7 +48,7 @@ class UnreachableError(Exception):
 
 
 class Client(Protocol):
-    """Sends the requests of a load's client, which is on the host `host`, to brokers."""
+    """Sends requests to brokers from the host `host`."""
 
     host: str
     env: SimEnvironment

@@ -54,7 +54,7 @@ AGAIN = frozenset(
 EXPELLED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
 """GROUP_ID_NOT_FOUND: the member was removed while only classic members were left, so the group is a classic one."""
 REFUSALS = EXPELLED | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""Errors after which a commit certainly does not count."""
+"""Errors after which a commit certainly has no effect."""
 
 
 class NotNowError(Exception):

@@ -159,7 +159,7 @@ class Oracle:
             check(other == value, Invariant.READS_REPEAT, f"{partition}@{offset} was {other}, now it is {value}")
 
     def was_assigned(self, member: str, generation: int, partitions: Sequence[int]) -> None:
-        """A member learnt what it owns."""
+        """A member has received its assignment."""
         check(generation >= 1, Invariant.GENERATIONS_GROW, f"{member} is in generation {generation}")
         self._generation = max(generation, self._generation)
         for partition in partitions:
@@ -277,7 +277,7 @@ class EpochOracle(Oracle):
         self._known: set[str] = set()
 
     def was_assigned(self, member: str, generation: int, partitions: Sequence[int]) -> None:
-        """A member learnt what it owns."""
+        """A member has received its assignment."""
         if member not in self._known and generation < self._generation:
             self._owners.clear()
             self._generation = generation
