@@ -30,7 +30,9 @@ class Stop:
         if self.descriptor is None:  # signals are only received in the main thread
             threading.Event().wait(seconds)
         else:
-            select.select([self.descriptor], [], [], seconds)
+            readable = select.poll()
+            readable.register(self.descriptor, select.POLLIN)
+            readable.poll(seconds * 1000)
         return self.number != 0
 
 

@@ -1,9 +1,12 @@
 """The outbox in PostgreSQL without a broker: what `odradek.append` refuses and stores, and the order of reading."""
 
 import json
+import os
+import resource
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
+from pathlib import Path
 from threading import Barrier, Event
 from uuid import UUID
 
@@ -384,6 +387,18 @@ class TestTaking:
             log.commit([LogWrite([make_batch(0)], taken=[OutboxEntry(7, 7)])], sync=True)
 
 
+@pytest.fixture
+def many_descriptors():
+    """As in a broker with connections and open logs: descriptors opened from now on are above 1,023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    with ExitStack() as opened:
+        while opened.enter_context(Path(os.devnull).open()).fileno() < 1024:
+            pass
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 class TestListening:
     def test_each_commit_wakes_and_so_does_a_new_connection(self, store, sql):
         woken = Event()
@@ -404,6 +419,15 @@ class TestListening:
         woken.clear()
         append(sql)
         assert not woken.is_set()
+
+    def test_it_listens_with_more_descriptors_than_select_takes(self, store, sql, many_descriptors):
+        woken = Event()
+        store.outbox().listen(woken.set)
+        assert woken.wait(30)
+        woken.clear()
+        append(sql)
+        assert woken.wait(30)
+        store.outbox().stop()
 
     def test_stores_in_schemas_of_their_own_have_outboxes_of_their_own(self, store, sql, shared_url):
         sql.execute("CREATE SCHEMA shop")

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from select import select
+from select import POLLIN, poll
 from threading import Event, Thread
 from typing import Any, Final
 
@@ -82,9 +82,11 @@ class Listener:
         driver: Any = connection.connection.driver_connection
         wire = driver.pgconn  # psycopg's generator of notifications cannot be stopped
         wanted = schema.encode()
+        readable = poll()  # select takes no descriptor above 1023, and a broker has more than that many
+        readable.register(wire.socket, POLLIN)
+        readable.register(self._stop_read, POLLIN)
         while not self._stopped.is_set():
-            readable, _, _ = select([wire.socket, self._stop_read], [], [])
-            if wire.socket in readable:
+            if wire.socket in [descriptor for descriptor, _ in readable.poll()]:
                 wire.consume_input()
                 if wanted in [each.extra for each in iter(wire.notifies, None)]:
                     self._wake()
