@@ -283,7 +283,7 @@ def transact(
 async def _transact(
     bootstrap: str, transactional_id: str, source: str, out: str, group: str, steps: list[tuple[bytes, int, bool]]
 ) -> dict[str, Any]:
-    partition = TopicPartition(source, 0)
+    read_from = TopicPartition(source, 0)
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
     producer, successor = (
         AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id) for _ in range(2)
@@ -296,10 +296,10 @@ async def _transact(
             await producer.begin_transaction()
             for partition in range(2):
                 await producer.send_and_wait(out, value, partition=partition)
-            await producer.send_offsets_to_transaction({partition: offset}, group)
+            await producer.send_offsets_to_transaction({read_from: offset}, group)
             await (producer.commit_transaction() if committed else producer.abort_transaction())
             deadline = Deadline("the offset, whose marker may come after the end's answer")
-            while (found := await consumer.committed(partition)) != offset and committed:
+            while (found := await consumer.committed(read_from)) != offset and committed:
                 deadline.check(found)
             offsets.append(found)
         await successor.start()

@@ -260,7 +260,7 @@ def transact(
     bootstrap: str, transactional_id: str, source: str, out: str, group: str, steps: list[tuple[bytes, int, bool]]
 ) -> dict[str, Any]:
     """A transaction for each (value, offset, committed): the value to both partitions, the offset for the group."""
-    partition = TopicPartition(source, 0)
+    read_from = TopicPartition(source, 0)
     consumer = _consumer(bootstrap, group_id=group)
     producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
     offsets: list[Any] = []
@@ -270,10 +270,10 @@ def transact(
             producer.begin_transaction()
             for sent in [producer.send(out, value=value, partition=partition) for partition in range(2)]:
                 sent.get(timeout=DEADLINE_S)
-            producer.send_offsets_to_transaction({partition: OffsetAndMetadata(offset, "", -1)}, group)
+            producer.send_offsets_to_transaction({read_from: OffsetAndMetadata(offset, "", -1)}, group)
             (producer.commit_transaction if committed else producer.abort_transaction)()
             deadline = Deadline("the offset, whose marker may come after the end's answer")
-            while (found := consumer.committed(partition)) != offset and committed:
+            while (found := consumer.committed(read_from)) != offset and committed:
                 deadline.check(found)
             offsets.append(found)
         successor = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)

@@ -300,7 +300,7 @@ def transact(
     consumer = consumer_of(bootstrap, group_id=group)
     producer = Producer(settings)
     producer.init_transactions(30)
-    partition = TopicPartition(source, 0)
+    read_from = TopicPartition(source, 0)
     offsets: list[int] = []
     try:
         for value, offset, committed in steps:
@@ -311,7 +311,7 @@ def transact(
             taken = [TopicPartition(source, 0, offset)]
             producer.send_offsets_to_transaction(taken, consumer.consumer_group_metadata(), 30)
             (producer.commit_transaction if committed else producer.abort_transaction)(30)
-            offsets.append(consumer.committed([partition], timeout=30)[0].offset)
+            offsets.append(consumer.committed([read_from], timeout=30)[0].offset)
         successor = Producer(settings)
         successor.init_transactions(30)
         fenced = _outcome(lambda: _one_transaction(producer, out))
