@@ -69,6 +69,6 @@ def test_random_requests_have_the_same_effects(comparison: Comparison, seed: int
 
 
 def _report(seed: int, script: list[str], found: dict[str, Any]) -> str:
-    script = "\n".join(f"  {number}. {line}" for number, line in enumerate(script))
+    lines = "\n".join(f"  {number}. {line}" for number, line in enumerate(script))
     differ = "\n".join(f"  {path}: {pair}" for path, pair in differences(*found.values()))
-    return f"seed {seed} (ODRADEK_GROUP_SEEDS={seed}):\n{script}\nanswers of {' and '.join(found)} differ:\n{differ}"
+    return f"seed {seed} (ODRADEK_GROUP_SEEDS={seed}):\n{lines}\nanswers of {' and '.join(found)} differ:\n{differ}"

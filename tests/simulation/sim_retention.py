@@ -9,10 +9,9 @@ import trio
 from odradek.gateway.testing.simulation import World
 from odradek.gateway.testing.simulation.loads.client import Brokers, Client, UnreachableError
 from odradek.gateway.testing.simulation.loads.inspector import EARLIEST, Inspector
-from odradek.gateway.testing.simulation.loads.member import values_of
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, Oracle, Violation, check
 from odradek.gateway.testing.simulation.loads.producer import Batch, SimProducer
-from odradek.gateway.testing.simulation.loads.records import read_page
+from odradek.gateway.testing.simulation.loads.records import read_page, values_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records import (
     DeleteRecordsPartition,

@@ -11,6 +11,7 @@ import trio
 
 from odradek.gateway.testing.simulation import World
 from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
+from odradek.gateway.testing.simulation.loads.commits import commit_positions
 from odradek.gateway.testing.simulation.loads.member import HEARTBEAT_S, SESSION_MS, SimReader
 from odradek.gateway.testing.simulation.loads.oracle import EpochOracle, Invariant, Violation, check
 from odradek.wire.api_keys import ApiKey
@@ -21,12 +22,7 @@ from odradek.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from odradek.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from odradek.wire.messages.offset_commit import OffsetCommitRequest
 from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -239,25 +235,9 @@ class EpochMember:
     async def _commit(self, positions: dict[int, int]) -> None:
         if not positions:
             return
-        fenced = {each: self._oracle.is_fenced(self.name, self._epoch, each) for each in positions}
-        for partition, offset in positions.items():
-            self._oracle.will_commit(partition, offset)
-        parts = [
-            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-            for partition, offset in positions.items()
-        ]
-        request = OffsetCommitRequest(
-            group_id=self._group,
-            generation_id_or_member_epoch=self._epoch,
-            member_id=self._member_id,
-            topics=(OffsetCommitRequestTopic(name=self._topic, partitions=tuple(parts)),),
+        member = OffsetCommitRequest(
+            group_id=self._group, generation_id_or_member_epoch=self._epoch, member_id=self._member_id
         )
-        answer = await self._ask(request, OffsetCommitResponse)
-        for part in answer.topics[0].partitions:
-            index, offset = part.partition_index, positions[part.partition_index]
-            if part.error_code in REFUSALS:
-                self._oracle.was_refused(index, offset)
-            elif not part.error_code:
-                self._oracle.was_committed(index, offset, fenced=fenced[index])
-        for part in answer.topics[0].partitions:
-            raise_for(part.error_code)
+        codes = await commit_positions(self._ask, self._oracle, self.name, member, self._topic, positions, REFUSALS)
+        for code in codes:
+            raise_for(code)

@@ -1,13 +1,13 @@
 """A client that creates topics and reads the state of brokers. It repeats each request until it is answered."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import trio
 
 from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, check
-from odradek.gateway.testing.simulation.loads.records import Page, read_committed_page, read_page
+from odradek.gateway.testing.simulation.loads.records import Page, read_committed_page, read_page, values_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from odradek.wire.messages.create_topics import (
@@ -38,6 +38,8 @@ M = TypeVar("M", bound=Message)
 LATEST, EARLIEST = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 RETRY_S = 0.2
+Seen = Callable[[int, PartitionData, list[tuple[int, str]]], None]
+"""Receives the position of a fetch, its answer, and the offsets and values in it."""
 
 
 class Inspector:
@@ -141,3 +143,16 @@ class Inspector:
         check(not data.error_code, Invariant.SERVES, f"Fetch of {topic}-{partition}: {data.error_code}")
         read = read_committed_page if isolation == READ_COMMITTED else read_page
         return data, read(data, position)
+
+    async def values(self, topic: str, partition: int, seen: Seen, isolation: int = READ_UNCOMMITTED) -> dict[int, str]:
+        """The values of a partition by offset, from its beginning to its end. `seen` receives each answer."""
+        found: dict[int, str] = {}
+        position = 0
+        while True:
+            data, page = await self.fetch(topic, partition, position, isolation)
+            values = values_of(page.records)
+            seen(position, data, values)
+            if page.position == position:
+                return found
+            found.update(values)
+            position = page.position

@@ -2,15 +2,15 @@
 
 import itertools
 import random
-from collections.abc import Sequence
 from typing import TypeVar
 
 import trio
 
 from odradek.gateway.testing.simulation import World
 from odradek.gateway.testing.simulation.loads.client import Brokers, Client, UnreachableError
+from odradek.gateway.testing.simulation.loads.commits import commit_positions
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, Oracle, Violation
-from odradek.gateway.testing.simulation.loads.records import read_page
+from odradek.gateway.testing.simulation.loads.records import read_page, values_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -22,12 +22,7 @@ from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindC
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from odradek.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from odradek.wire.messages.offset_commit import OffsetCommitRequest
 from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -35,7 +30,6 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from odradek.wire.records.reader import Record
 from odradek.wire.schema.codec import decode_exact, encode
 from odradek.wire.schema.schema import Message
 
@@ -87,11 +81,6 @@ def raise_for(code: int) -> None:
         if error.error not in EXPECTED:
             raise Violation(Invariant.MEMBERS_KEPT, f"a member was told {error.error.name}")
         raise error
-
-
-def values_of(records: Sequence[Record]) -> list[tuple[int, str]]:
-    """Offsets and values."""
-    return [(record.offset, (record.value or b"").decode()) for record in records]
 
 
 class SimReader:
@@ -281,28 +270,12 @@ class SimMember:
         if not self._reader.positions:
             return
         committed = dict(self._reader.positions)
-        fenced = {each: self._oracle.is_fenced(self.name, self._generation, each) for each in committed}
-        for partition, offset in committed.items():
-            self._oracle.will_commit(partition, offset)
-        parts = [
-            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-            for partition, offset in committed.items()
-        ]
-        request = OffsetCommitRequest(
-            group_id=self._group,
-            generation_id_or_member_epoch=self._generation,
-            member_id=self._member_id,
-            topics=(OffsetCommitRequestTopic(name=self._topic, partitions=tuple(parts)),),
+        member = OffsetCommitRequest(
+            group_id=self._group, generation_id_or_member_epoch=self._generation, member_id=self._member_id
         )
-        answer = await self._ask(request, OffsetCommitResponse)
-        for part in answer.topics[0].partitions:
-            offset = committed[part.partition_index]
-            if part.error_code in REFUSALS:
-                self._oracle.was_refused(part.partition_index, offset)
-            elif not part.error_code:
-                self._oracle.was_committed(part.partition_index, offset, fenced=fenced[part.partition_index])
-        for part in answer.topics[0].partitions:
-            raise_for(part.error_code)
+        codes = await commit_positions(self._ask, self._oracle, self.name, member, self._topic, committed, REFUSALS)
+        for code in codes:
+            raise_for(code)
 
     async def _leave(self) -> None:
         request = LeaveGroupRequest(group_id=self._group, members=(MemberIdentity(member_id=self._member_id),))

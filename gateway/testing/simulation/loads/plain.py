@@ -10,9 +10,10 @@ from odradek.gateway.testing.simulation import World
 from odradek.gateway.testing.simulation.loads.admin import SimAdmin
 from odradek.gateway.testing.simulation.loads.client import Brokers
 from odradek.gateway.testing.simulation.loads.inspector import Inspector
-from odradek.gateway.testing.simulation.loads.member import SimMember, values_of
+from odradek.gateway.testing.simulation.loads.member import SimMember
 from odradek.gateway.testing.simulation.loads.oracle import Oracle
 from odradek.gateway.testing.simulation.loads.producer import SimProducer
+from odradek.wire.messages.fetch import PartitionData
 
 TOPIC, PARTITIONS, GROUP = "events", 4, "readers"
 ROUNDS = 25
@@ -84,16 +85,10 @@ class PlainLoad:
         return state
 
     async def _values(self, partition: int) -> dict[int, str]:
-        found: dict[int, str] = {}
-        position = 0
-        while True:
-            data, page = await self._inspector.fetch(TOPIC, partition, position)
-            values = values_of(page.records)
+        def seen(position: int, data: PartitionData, values: list[tuple[int, str]]) -> None:
             self._oracle.was_read("final reader", partition, position, data.high_watermark, values)
-            if not values:
-                return found
-            found.update(values)
-            position = page.position
+
+        return await self._inspector.values(TOPIC, partition, seen)
 
     def judge(self, state: Mapping[str, Any]) -> None:
         """See `Load.judge`."""

@@ -1,6 +1,6 @@
 """Decodes the batches that a fetch returns, as Kafka's consumer does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation
@@ -25,6 +25,11 @@ class Page(NamedTuple):
     records: list[Record]
     position: int
     """The position of the next fetch."""
+
+
+def values_of(records: Sequence[Record]) -> list[tuple[int, str]]:
+    """Offsets and values."""
+    return [(record.offset, (record.value or b"").decode()) for record in records]
 
 
 def read_page(part: PartitionData, position: int) -> Page:

@@ -15,13 +15,12 @@ import trio
 from odradek.gateway.testing.simulation import World
 from odradek.gateway.testing.simulation.loads.client import Brokers, UnreachableError
 from odradek.gateway.testing.simulation.loads.inspector import LATEST, READ_COMMITTED, Inspector
-from odradek.gateway.testing.simulation.loads.member import values_of
 from odradek.gateway.testing.simulation.loads.oracle import Invariant, Violation, check
-from odradek.gateway.testing.simulation.loads.records import Page, read_committed_page
+from odradek.gateway.testing.simulation.loads.records import Page, read_committed_page, values_of
 from odradek.gateway.testing.simulation.loads.transaction_oracle import Outcome, Transaction, TransactionOracle
 from odradek.gateway.testing.simulation.loads.transactional_producer import TransactionalProducer, TransactionOverError
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -289,17 +288,11 @@ class TransactionLoad:
 
     async def _values(self, partition: int) -> dict[int, str]:
         """The committed records of a partition, by offset."""
-        found: dict[int, str] = {}
-        position = 0
-        while True:
-            data, page = await self._inspector.fetch(TOPIC, partition, position, READ_COMMITTED)
-            self._oracle.was_read(
-                "the last reader", partition, position, data.last_stable_offset, values_of(page.records)
-            )
-            if page.position == position:
-                return found
-            found.update(values_of(page.records))
-            position = page.position
+
+        def seen(position: int, data: PartitionData, values: list[tuple[int, str]]) -> None:
+            self._oracle.was_read("the last reader", partition, position, data.last_stable_offset, values)
+
+        return await self._inspector.values(TOPIC, partition, seen, READ_COMMITTED)
 
     def judge(self, state: Mapping[str, Any]) -> None:
         """See `Load.judge`."""
