@@ -70,11 +70,14 @@ class Cluster:
         """Return the offset of each partition at EARLIEST, LATEST or a timestamp in ms (-1: no record from that time
         on).
 
-        With `committed_only` LATEST is the last stable offset, else the high watermark.
+        With `committed_only` LATEST is the last stable offset, else the high watermark. Repeated while a partition has
+        no leader that answers: a topic that was just created has none for a moment.
         """
         from confluent_kafka import IsolationLevel, KafkaException
         from confluent_kafka import TopicPartition as KafkaTopicPartition
         from confluent_kafka.admin import OffsetSpec
+
+        from odradek.pipeline.retrying import NO_LEADER, Retries
 
         if not at:
             return {}
@@ -84,14 +87,18 @@ class Cluster:
             KafkaTopicPartition(place.topic, place.partition): specs.get(time) or OffsetSpec.for_timestamp(time)
             for place, time in at.items()
         }
-        answers = self._admin.list_offsets(request, isolation_level=level, request_timeout=self._timeout_s)
-        try:
-            return {
-                TopicPartition(place.topic, place.partition): answer.result().offset
-                for place, answer in answers.items()
-            }
-        except KafkaException as error:
-            raise self._failure("the offsets", error) from error
+        retries = Retries(self._timeout_s, lambda: False)
+        while True:
+            answers = self._admin.list_offsets(request, isolation_level=level, request_timeout=self._timeout_s)
+            try:
+                return {
+                    TopicPartition(place.topic, place.partition): answer.result().offset
+                    for place, answer in answers.items()
+                }
+            except KafkaException as error:
+                if error.args[0].code() not in NO_LEADER or retries.is_over:
+                    raise self._failure("the offsets", error) from error
+            retries.wait()
 
     def committed(self, group: str) -> Offsets:
         """Return the group's committed offsets; empty for a group that does not exist."""

@@ -14,9 +14,9 @@ from odradek.pipeline.mirroring.groups import Groups, as_json
 from odradek.pipeline.mirroring.offset_map import Maps, read_maps
 from odradek.pipeline.mirroring.plan import Planner, progress_group
 from odradek.pipeline.mirroring.renumbered import copy_topic
-from odradek.pipeline.mirroring.retrying import Retries, may_pass
 from odradek.pipeline.mirroring.verbatim import CopyPass, Part, copy_pass, ends_of
 from odradek.pipeline.report import Report
+from odradek.pipeline.retrying import Retries, may_pass
 from odradek.pipeline.topic_partition import Offsets, TopicPartition
 from odradek.pipeline.wire_client import WireClient
 from odradek.pipeline.wire_groups import WireGroups

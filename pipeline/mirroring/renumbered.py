@@ -31,8 +31,8 @@ from odradek.pipeline.mirroring.offset_map import (
     key_of,
     read_maps,
 )
-from odradek.pipeline.mirroring.retrying import Retries
 from odradek.pipeline.mirroring.verbatim import CopyPass, Part
+from odradek.pipeline.retrying import Retries
 from odradek.pipeline.topic_partition import TopicPartition
 
 GAPS: Final = f"marker, aborted or {COMPACTED}"

@@ -15,7 +15,7 @@ from odradek.pipeline.cluster import LOG, Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring.offset_map import MAP_TOPIC
-from odradek.pipeline.mirroring.retrying import may_pass
+from odradek.pipeline.retrying import may_pass
 
 OF_ONE_CLUSTER: Final = frozenset(
     {

@@ -18,8 +18,8 @@ from odradek.gateway.cli.output import Meter
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.mirroring.batches import COMPACTED, RETENTION, Chunk, chunk_of, filler, rest_of, total
-from odradek.pipeline.mirroring.retrying import Retries
 from odradek.pipeline.report import PartitionReport
+from odradek.pipeline.retrying import Retries
 from odradek.pipeline.topic_partition import EARLIEST, Offsets, TopicPartition
 from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, Fetched, Imported, TopicGoneError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name

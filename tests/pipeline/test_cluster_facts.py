@@ -1,7 +1,10 @@
 """Facts about topics, from a running broker."""
 
+from concurrent.futures import Future
+
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
@@ -23,6 +26,27 @@ def test_partitions_offsets_and_settings(connection: Connection):
         assert cluster.offsets({FIRST: EARLIEST, SECOND: 5}) == {FIRST: 0, SECOND: -1}
         assert cluster.offsets({FIRST: 1_500}) == {FIRST: 1}
         assert cluster.topic_config("t") == {"retention.ms": "-1"}
+
+
+def test_offsets_are_requested_again_while_a_partition_has_no_leader(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+):
+    real, answers = AdminClient.list_offsets, [KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION]
+
+    def list_offsets(admin, request, **options):
+        if not answers:
+            return real(admin, request, **options)
+        failed = Future()
+        failed.set_exception(KafkaException(KafkaError(answers.pop())))
+        return dict.fromkeys(request, failed)
+
+    monkeypatch.setattr(AdminClient, "list_offsets", list_offsets)
+    with Cluster(connection) as cluster:
+        cluster.create_topic("t", 1)
+        assert cluster.offsets({FIRST: LATEST}) == {FIRST: 0}
+        answers.append(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        with pytest.raises(PipelineError, match="the offsets"):
+            cluster.offsets({FIRST: LATEST})
 
 
 def test_progress_is_published_as_a_group(connection: Connection):

@@ -12,9 +12,20 @@ from confluent_kafka import KafkaError, KafkaException
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, TopicGoneError
 from odradek.pipeline.wire_socket import ConnectionLostError
+from odradek.wire.errors import ErrorCode
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
+NO_LEADER: Final = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""The partition has no leader, another one, or one that has just been elected."""
 _PASSING: Final = frozenset(
     {
         *LOOK_AGAIN,
