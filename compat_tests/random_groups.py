@@ -38,7 +38,7 @@ from odradek.wire.schema.schema import Message
 TIMEOUT_MS: Final = 290_000
 WAIT_LIMIT_S: Final = 20.0
 PARTITIONS: Final = 3
-UNKNOWN: Final = "nobody"
+UNKNOWN: Final = "no-such-member"
 VERSIONS: Final[Mapping[str, Mapping[ApiKey, int]]] = {
     "old": {
         ApiKey.JOIN_GROUP: 2,

@@ -123,20 +123,20 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[Pro
     topics = request.topic_data
     if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
         await open_all(ctx, (replicas.get(topic.name, part.index) for topic in topics for part in topic.partition_data))
-    judged, guards = _NOTHING_CHECKED, _NO_GUARDS
+    checked, guards = _NOTHING_CHECKED, _NO_GUARDS
     if not _is_plain(request):
-        judged = await _check(ctx, request)
+        checked = await _check(ctx, request)
         if _has_transactional(request):
             verified = await _verify(ctx, request)
             if isinstance(verified, ErrorCode):
                 return completed(_response(ctx, request.acks, _all_refused(request, verified)))
             guards = verified
-    appended = [(topic, await _append_all(ctx, topic, request.acks, guards, judged)) for topic in topics]
+    appended = [(topic, await _append_all(ctx, topic, request.acks, guards, checked)) for topic in topics]
     return _when_acknowledged(ctx, request, appended)
 
 
 async def _append_all(
-    ctx: RequestContext, topic: TopicProduceData, acks: int, guards: _Guards, judged: _Checked
+    ctx: RequestContext, topic: TopicProduceData, acks: int, guards: _Guards, checked: _Checked
 ) -> list[_Pending]:
     results: list[_Pending] = []
     for part in topic.partition_data:
@@ -149,7 +149,7 @@ async def _append_all(
             results.append(_refused(part, replica))
         else:
             guard = cast("VerificationGuard | None", guards.get((topic.name, part.index))) if guards else None
-            results.append(_append(ctx, replica, part, acks, guard, judged.get(id(part))))
+            results.append(_append(ctx, replica, part, acks, guard, checked.get(id(part))))
     return results
 
 
@@ -207,7 +207,7 @@ def _with_names(ctx: RequestContext, request: ProduceRequest) -> ProduceRequest:
 
 async def _check(ctx: RequestContext, request: ProduceRequest) -> _Checked:
     """Check batches that take long in worker threads, before anything is decided for them."""
-    judged: _Checked = {}
+    checked: _Checked = {}
     for topic in request.topic_data:
         for part in topic.partition_data:
             if part.records is None or is_short(part.records):
@@ -217,8 +217,8 @@ async def _check(ctx: RequestContext, request: ProduceRequest) -> _Checked:
                 continue
             judgement = replica.judgement(part.records, ctx.api_version)
             if judgement is not None:
-                judged[id(part)] = await ctx.services.inspection.run(judgement)
-    return judged
+                checked[id(part)] = await ctx.services.inspection.run(judgement)
+    return checked
 
 
 def _is_transactional(part: PartitionProduceData) -> bool:
@@ -335,7 +335,7 @@ def _append(
     part: PartitionProduceData,
     acks: int,
     guard: VerificationGuard | None,
-    judged: BatchHeader | Rejected | None,
+    checked: BatchHeader | Rejected | None,
 ) -> _Pending:
     try:
         result = replica.append(
@@ -343,7 +343,7 @@ def _append(
             _CLIENT,
             api_version=ctx.api_version,
             guard=guard,
-            judged=judged,
+            checked=checked,
             all_in_sync=acks == ALL_IN_SYNC,
         )
         log_start_offset = replica.log.log_start_offset
