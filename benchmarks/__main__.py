@@ -71,13 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     machine = description()
     print("\n".join(f"{name}: {value}" for name, value in machine.items()), flush=True)
     started = time.perf_counter()
+    peer = KAFKA if options.against is None else EARLIER
     results = [CaseResult(case) for case in chosen]
     with tempfile.TemporaryDirectory(prefix="odradek-bench-", dir=options.dir, ignore_cleanup_errors=True) as root:
         sides = both_sides(Path(root), options.against)
-        rounds = _run(results, sides, effort, _progress(started), lambda: time.perf_counter() - started)
+        rounds = _run(results, sides, effort, _progress(started, peer), lambda: time.perf_counter() - started)
     rows = [row for result in results for row in rows_of(result)]
     print(f"\nrounds: {rounds}, {time.perf_counter() - started:.0f} s\n", flush=True)
-    show(rows, KAFKA if options.against is None else EARLIER)
+    show(rows, peer)
     if options.json:
         Path(options.json).write_text(json.dumps(_report(machine, rounds, results, rows), indent=1))
     return 1 if any(result.failures for result in results) else 0
@@ -108,11 +109,13 @@ def _effort(options: argparse.Namespace) -> Effort:
     return effort
 
 
-def _progress(started: float) -> Callable[[str], None]:
-    """Returns the function that reports progress on stderr: on a terminal in one line that changes, else in lines."""
+def _progress(started: float, peer: str) -> Callable[[str], None]:
+    """Returns the function that reports progress on stderr: on a terminal in one line that changes, else in lines.
+    It calls the compared broker `peer`."""
     ending = "\x1b[K\r" if sys.stderr.isatty() else "\n"
 
     def say(text: str) -> None:
+        text = text.replace(KAFKA, peer)
         print(f"{time.perf_counter() - started:4.0f} s  {text}"[:110], end=ending, file=sys.stderr, flush=True)
 
     return say

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -103,17 +104,37 @@ class Plain:
 READING: dict[str, Any] = {"isolation.level": "read_committed", "enable.auto.commit": False}
 
 
+class Progress:
+    """The time since a consumer last read a record."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._last = time.monotonic()
+
+    def check(self, is_reading: bool) -> None:
+        """Called after each poll. Raises ClientError after `stalled_after_s` without a record."""
+        now = time.monotonic()
+        if is_reading:
+            self._last = now
+        limit_s = self._target.stalled_after_s
+        if limit_s is not None and now - self._last > limit_s:
+            raise ClientError(f"nothing read for {now - self._last:.0f} s")
+
+
 class Reading:
     """A read_committed consumer of all partitions from the beginning. Raises ClientError."""
 
     def __init__(self, target: Target) -> None:
         self._topic = target.topic
+        self._progress = Progress(target)
         self._consumer = Consumer({"bootstrap.servers": target.bootstrap, **CLIENT, **READING, "group.id": "history"})
         places = [TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in target.keys]
         self._consumer.assign(places)
 
     def poll(self) -> list[tuple[int, int, str]]:
-        return _polled(self._consumer)
+        found = _polled(self._consumer)
+        self._progress.check(bool(found))
+        return found
 
     def position(self, partition: int) -> int:
         """The offset of the next poll; -1 before the first record."""
@@ -134,6 +155,7 @@ class Member:
         self._consumer = Consumer({"bootstrap.servers": target.bootstrap, **CLIENT, **READING, **settings})
         self._given: set[int] = set()
         self._has_read = False
+        self._progress = Progress(target)
         self._consumer.subscribe([target.topic], on_assign=self._on_assign)
 
     def _on_assign(self, _: Consumer, places: list[TopicPartition]) -> None:
@@ -144,6 +166,7 @@ class Member:
             self._commit()
         found = _polled(self._consumer)
         self._has_read = bool(found)
+        self._progress.check(self._has_read)
         return found
 
     def _commit(self) -> None:

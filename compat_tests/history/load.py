@@ -28,6 +28,9 @@ from odradek.gateway.testing.history.checker import Contract, judge
 from odradek.gateway.testing.history.operations import Operation
 
 CAUGHT_UP_S = 120.0
+STALLED_S = 30.0
+"""As long as the producers' calls wait."""
+ENDED_S = 60.0
 PROTOCOLS = ("classic", "consumer")
 
 
@@ -95,16 +98,19 @@ class Load:
 
     @contextmanager
     def away_from(self, cut_off: int, cluster: TestCluster) -> Iterator[None]:
-        """Within the block, new clients do not bootstrap from `cut_off`, a broker that only clients can reach.
+        """Within the block, new clients do not bootstrap from `cut_off`, a broker that only clients can reach, and
+        librdkafka's consumers are replaced if they stall.
 
-        librdkafka looks for a transaction coordinator at the brokers that it is connected to. If that is only a broker
-        with old metadata, the answer is always that this broker is the coordinator, as in Kafka.
+        librdkafka asks for metadata and coordinators at the broker that it has used last. If that is the broker with
+        old metadata, the answer is always that this broker is the leader and coordinator, as in Kafka, and the client
+        never turns to another one: the application has to make a new client. Producers do so when a call fails.
         """
         self.target.bootstrap = cluster.bootstrap_without(cut_off)
+        self.target.stalled_after_s = STALLED_S
         try:
             yield
         finally:
-            self.target.bootstrap = cluster.bootstrap
+            self.target.bootstrap, self.target.stalled_after_s = cluster.bootstrap, None
 
     @contextmanager
     def served_since(self, fault: str, since: str) -> Iterator[None]:
@@ -185,6 +191,9 @@ class Load:
             victim.kill()
         for worker in self.workers:
             worker.stopping.set()
+        deadline = time.monotonic() + ENDED_S
+        for worker in self.workers:
+            worker.join(max(deadline - time.monotonic(), 0))
 
 
 def _errors(history: list[Operation], without: set[str], contract: Contract) -> list[str]:

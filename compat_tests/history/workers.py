@@ -19,11 +19,15 @@ from odradek.gateway.testing.history.operations import Key, Outcome, Read, Sent
 
 @dataclass(slots=True)
 class Target:
-    """The topic that the clients use. A new client bootstraps from the brokers in `bootstrap`."""
+    """The topic that the clients use. A new client bootstraps from the brokers in `bootstrap`.
+
+    With `stalled_after_s`, a librdkafka consumer that has read nothing for as long is replaced with a new client.
+    """
 
     bootstrap: str
     topic: str
     partitions: int
+    stalled_after_s: float | None = None
 
     def key(self, partition: int) -> Key:
         """A partition's key in the history."""
