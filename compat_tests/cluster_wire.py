@@ -11,6 +11,7 @@ from compat_tests.frames import await_leaders
 from compat_tests.processes import wait_for
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions import CreatePartitionsAssignment
 from odradek.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -58,9 +59,12 @@ class ClusterWire(Wire):
         """
         if (field := LISTS.get(key)) is None:
             return self._ask(self._node(key, request), key, version, request)
-        answers = [self._ask(node, key, version, request) for node in self._nodes.nodes]
+        answers = self.call_all(key, version, request)
         listed = [each for answer in answers for each in getattr(answer, field)]
         return replace(answers[0], **{field: tuple(listed)})
+
+    def call_all(self, key: ApiKey, version: int, request: Message) -> list[Any]:
+        return [self._ask(node, key, version, request) for node in self._nodes.nodes]
 
     def _ask(self, node: int, key: ApiKey, version: int, request: Message) -> Any:
         if node == LEADER:
@@ -71,7 +75,7 @@ class ClusterWire(Wire):
 
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> str:
         """Creates a topic with a replica on each node and the same leader in every cluster."""
-        replicas = (LEADER, *(number for number in self._nodes.nodes if number != LEADER))
+        replicas = self._replicas()
         topic = CreatableTopic(
             name=name,
             num_partitions=-1,
@@ -87,6 +91,12 @@ class ClusterWire(Wire):
             for node in self._nodes.nodes.values():
                 await_leaders(f"{self.bootstrap},{node.bootstrap}", name, partitions)
         return error.name
+
+    def _new_replicas(self) -> tuple[CreatePartitionsAssignment, ...]:
+        return (CreatePartitionsAssignment(broker_ids=self._replicas()),)
+
+    def _replicas(self) -> tuple[int, ...]:
+        return (LEADER, *(number for number in self._nodes.nodes if number != LEADER))
 
     def _node(self, key: ApiKey, request: Message) -> int:
         if key in OF_GROUPS:

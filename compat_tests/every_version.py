@@ -17,7 +17,11 @@ from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -109,9 +113,22 @@ class Wire:
         assert correlation == self._correlation
         return response
 
+    def call_all(self, key: ApiKey, version: int, request: Message) -> list[Any]:
+        """Sends to every node. Raises as `call` does."""
+        return [self.call(key, version, request)]
+
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> str:
         """Creates a topic; returns the error's name, once its leaders answer."""
         return create_topic(self.bootstrap, name, partitions, configs)
+
+    def add_partition(self, name: str, count: int) -> None:
+        """Adds one partition to a topic, which then has `count`."""
+        wanted = (CreatePartitionsTopic(name=name, count=count, assignments=self._new_replicas()),)
+        self.call(ApiKey.CREATE_PARTITIONS, 3, CreatePartitionsRequest(topics=wanted, timeout_ms=9000))
+
+    def _new_replicas(self) -> tuple[CreatePartitionsAssignment, ...] | None:
+        """The replicas of a partition to be added; None lets the broker choose."""
+        return None
 
     def exactly(self, size: int) -> bytes:
         data = bytearray()

@@ -15,7 +15,6 @@ from compat_tests.every_version import TIMESTAMP_MS, Stage, Wire
 from compat_tests.processes import wait_for
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -60,7 +59,7 @@ class Bench:
         return self.wire.call(ApiKey.METADATA, 12, asked).topics[0].topic_id
 
     def delete(self, suffix: str) -> None:
-        """Deletes a topic, and waits until its leader has noticed."""
+        """Deletes a topic, and waits until every node has noticed: coordinators check ids, too."""
         name = self.full_name(suffix)
         answer = self.wire.call(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=(name,), timeout_ms=9000))
         assert answer.responses[0].error_code == 0, answer
@@ -68,8 +67,9 @@ class Bench:
         request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=name, partitions=(part,)),))
 
         def is_gone() -> bool:
-            [part] = self.wire.call(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
-            return part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers = self.wire.call_all(ApiKey.LIST_OFFSETS, 7, request)
+            errors = {answer.topics[0].partitions[0].error_code for answer in answers}
+            return errors == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
         wait_for(is_gone, f"{name} to be deleted")
 
@@ -282,12 +282,8 @@ def a_partition_that_comes_to_be(bench: Bench) -> Iterator[Any]:
     session, seen = bench.fetch((one, 0, 0), (one, 1, 0), session=(0, 0))
     yield seen
     yield bench.fetch(session=(session, 1))[1]
-    wanted = (CreatePartitionsTopic(name=bench.full_name("one"), count=2, assignments=None),)
-    bench.wire.call(ApiKey.CREATE_PARTITIONS, 3, CreatePartitionsRequest(topics=wanted, timeout_ms=9000))
-    for _ in range(400):
-        if bench.produce(one, partition=1)[1] == "NONE":
-            break
-        time.sleep(0.02)
+    bench.wire.add_partition(bench.full_name("one"), 2)
+    wait_for(lambda: bench.produce(one, partition=1)[1] == "NONE", "a record in the new partition")
     yield bench.fetch(session=(session, 2))[1]
     yield bench.fetch(session=(session, 3))[1]
 

@@ -169,7 +169,7 @@ class Leader(Reads):
         api_version: int = LATEST_PRODUCE_VERSION,
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
-        judged: BatchHeader | Rejected | None = None,
+        checked: BatchHeader | Rejected | None = None,
         leader_epoch: int = NO_LEADER_EPOCH,
         all_in_sync: bool = False,
     ) -> Appended | Duplicate | Rejected:
@@ -180,7 +180,7 @@ class Leader(Reads):
         A writable buffer is patched in place and must not change until the write is durable; a read-only one is copied.
         A refused or duplicate batch is not modified. `api_version` is that of the Produce request,
         `transaction_version` that of a WriteTxnMarkers request (KIP-1228). `guard` was returned by `verification`
-        before the coordinator was queried. `judged` is the result of `check_client_batch` for the same records, if the
+        before the coordinator was queried. `checked` is the result of `check_client_batch` for the same records, if the
         caller has it. `leader_epoch`, if any, is the epoch in which the writer was elected: see
         `PartitionState.check_epoch`.
         """
@@ -192,7 +192,7 @@ class Leader(Reads):
         if all_in_sync and self.is_short:
             return NOT_ENOUGH_REPLICAS
         if origin is AppendOrigin.CLIENT:
-            header = judged or check_client_batch(records, state.config, now_ms, api_version)
+            header = checked or check_client_batch(records, state.config, now_ms, api_version)
         else:
             header = check_trusted_batch(records, state.config)
         if isinstance(header, Rejected):

@@ -117,7 +117,7 @@ class Worker(ABC, threading.Thread, Generic[C]):
     def _work_once(self) -> None:
         if self._client is None:
             self._client = self._make()
-            self.begin_anew()
+            self.on_new_client()
         self.work(self._client)
 
     def _leave(self) -> None:
@@ -125,7 +125,7 @@ class Worker(ABC, threading.Thread, Generic[C]):
         if client is not None:
             client.close()
 
-    def begin_anew(self) -> None:
+    def on_new_client(self) -> None:
         """Called with each new client, before its first operation."""
 
     @abstractmethod
@@ -217,7 +217,7 @@ class PlainWorker(Worker[PlainClient]):
 class ReadWorker(Worker[ReadingClient]):
     """Polls. A new client starts from the beginning again, which is recorded as an assignment."""
 
-    def begin_anew(self) -> None:
+    def on_new_client(self) -> None:
         self.recorder.note(self.process, Outcome.UNKNOWN, self.recorder.now(), assigned=self.target.keys)
 
     def work(self, client: ReadingClient) -> None:

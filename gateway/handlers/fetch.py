@@ -110,7 +110,7 @@ class _Reading:
         self._found = found
         self._max_bytes = min(request.max_bytes, ctx.services.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, max(self._max_bytes, 0))
-        self._news = Signal()
+        self._changed = Signal()
         self._woken: set[int] = set()
         self._watched: list[tuple[Watchable, Signal]] | None = None
         self._empty: list[_Answer] | None = None
@@ -138,9 +138,9 @@ class _Reading:
                     break
                 if not is_waiting:
                     is_waiting = True
-                    services.replicas.deadlines.watch(self, left_ms, self._news.wake)
+                    services.replicas.deadlines.watch(self, left_ms, self._changed.wake)
                 self._undo()
-                await self._news.wait()
+                await self._changed.wait()
                 self._begin()
             self._ctx.on_sent.extend(self._give_back)
             self._note_throttled()
@@ -170,7 +170,7 @@ class _Reading:
                 await open_all(self._ctx, (each for _, each in self._found if not isinstance(each, ErrorCode)))
             self._watched = []
         answers, self._empty = self._empty, None
-        numbers = range(len(self._found)) if answers is None else self._with_news(answers)
+        numbers = range(len(self._found)) if answers is None else self._of_changed(answers)
         answers = answers or [(wanted, _NO_DATA) for wanted, _ in self._found]
         self._woken.clear()
         try:
@@ -186,7 +186,7 @@ class _Reading:
             self._empty = answers
         return answers
 
-    def _with_news(self, answers: Sequence[_Answer]) -> list[int]:
+    def _of_changed(self, answers: Sequence[_Answer]) -> list[int]:
         """The partitions that were woken, and those whose log differs from their results."""
         woken = self._woken
         return [
@@ -209,7 +209,7 @@ class _Reading:
         if replica.state is not ReplicaState.OPEN:
             await replica.ensure_open()
         if first is not None and self._watched is not None:
-            watched, mark = self._tail_of(replica), Mark(self._news, self._woken, first)
+            watched, mark = self._tail_of(replica), Mark(self._changed, self._woken, first)
             watched.watch(mark)
             self._watched.append((watched, mark))
         replica.traffic.fetches += 1

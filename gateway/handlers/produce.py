@@ -343,7 +343,7 @@ def _append(
             _CLIENT,
             api_version=ctx.api_version,
             guard=guard,
-            judged=checked,
+            checked=checked,
             all_in_sync=acks == ALL_IN_SYNC,
         )
         log_start_offset = replica.log.log_start_offset

@@ -83,7 +83,7 @@ class BrokerLifecycle:
         self._incarnation_id = incarnation_id or env.uuid()
         self._is_fenced = True
         self._is_stopping = False
-        self._news = Signal()
+        self._changed = Signal()
 
     async def run(self) -> None:
         """Register, and send heartbeats until cancelled. Raises StartError when this broker cannot be in the cluster.
@@ -92,7 +92,7 @@ class BrokerLifecycle:
         controller refuses it permanently. Raises StoreError when it cannot write partitions that other brokers could
         lead.
         """
-        self._metadata.news.watch(self._news)
+        self._metadata.changes.watch(self._changed)
         try:
             previous_epoch = await self._clean_end.take()
             await self._register(previous_epoch)
@@ -105,18 +105,18 @@ class BrokerLifecycle:
                     await self._register(NO_EPOCH)
                 await self._pause()
         finally:
-            self._metadata.news.unwatch(self._news)
+            self._metadata.changes.unwatch(self._changed)
 
     async def await_listed(self) -> None:
         """Return when it is unfenced, also in its own image, from which clients get the brokers. Needs `run`."""
         await self.unfenced.wait()
-        news = Signal()
-        self._metadata.news.watch(news)
+        changed = Signal()
+        self._metadata.changes.watch(changed)
         try:
             while self._is_fenced_in_image():
-                await news.wait()
+                await changed.wait()
         finally:
-            self._metadata.news.unwatch(news)
+            self._metadata.changes.unwatch(changed)
 
     async def shut_down(self, timeout_ms: int) -> None:
         """Let the controller move this broker's leaderships; return when that is done, or after `timeout_ms`.
@@ -124,7 +124,7 @@ class BrokerLifecycle:
         `run` must be running.
         """
         self._is_stopping = True
-        self._news.wake()
+        self._changed.wake()
         with trio.move_on_after(timeout_ms / 1000) as scope:
             await self.released.wait()
         if scope.cancelled_caught:
@@ -137,7 +137,7 @@ class BrokerLifecycle:
         why = "no controller answers (controller.quorum.voters, controller.quorum.bootstrap.servers)"
         while (left_ms := deadline_ms - self._env.monotonic_ms()) > 0:
             if not self._cluster_id():
-                await self._news.wait(min(left_ms, SOON_MS))
+                await self._changed.wait(min(left_ms, SOON_MS))
                 continue
             answer = await self._ask_to_register(previous_epoch, left_ms)
             if answer is None:
@@ -237,7 +237,7 @@ class BrokerLifecycle:
             if self._is_stopping or (self._is_fenced and self._metadata.image.offset >= self.epoch):
                 await trio.sleep(min(left_ms, SOON_MS) / 1000)
                 return
-            await self._news.wait(left_ms)
+            await self._changed.wait(left_ms)
 
     def _number(self, name: str) -> int:
         value = self._config.values[name]

@@ -42,7 +42,7 @@ class QuorumLeadership:
 
     def __init__(self, quorum: QuorumDriver) -> None:
         self.epoch: int | None = None
-        self.changes = quorum.news
+        self.changes = quorum.changes
         self._quorum = quorum
 
     @property

@@ -102,14 +102,14 @@ class ControllerClient:
 
     async def _published(self, names: Collection[str]) -> None:
         """Wait until the topics are in this node's image, for at most `PUBLISH_WAIT_MS`."""
-        news = Signal()
-        self._metadata.news.watch(news)
+        changed = Signal()
+        self._metadata.changes.watch(changed)
         try:
             while any(self._metadata.image.topic(name) is None for name in names):
-                if not await news.wait(PUBLISH_WAIT_MS):
+                if not await changed.wait(PUBLISH_WAIT_MS):
                     return
         finally:
-            self._metadata.news.unwatch(news)
+            self._metadata.changes.unwatch(changed)
 
 
 def _with_defaults(context: DecisionContext, topic: "CreatableTopic") -> "CreatableTopic":

@@ -49,8 +49,8 @@ class MetadataFeed:
 
     async def run(self) -> None:
         """Feed until cancelled."""
-        news = Signal()
-        self._quorum.news.watch(news)
+        changed = Signal()
+        self._quorum.changes.watch(changed)
         try:
             while True:
                 try:
@@ -63,21 +63,21 @@ class MetadataFeed:
                     self._quorum.replica.repeats.note(message, log, logging.ERROR, message, error)
                     await trio.sleep(RETRY_S)
                 else:
-                    await news.wait()
+                    await changed.wait()
         finally:
-            self._quorum.news.unwatch(news)
+            self._quorum.changes.unwatch(changed)
 
     async def _step(self) -> None:
         epoch = self._quorum.active_epoch
         if self._controller.epoch not in (None, epoch):
             self._controller.deactivate()
-            self._quorum.news.notify()
+            self._quorum.changes.notify()
         if self._controller.epoch is None:
             await self._reader.read()
             epoch = self._quorum.active_epoch
             if epoch is not None:
                 await self._controller.activate(epoch)
-                self._quorum.news.notify()
+                self._quorum.changes.notify()
         if self._controller.epoch is not None and not self._publisher.logged.cluster_id:
             await self._controller.found(self._new_cluster_id())
         is_current = self._controller.epoch is not None or self._quorum.core.is_caught_up

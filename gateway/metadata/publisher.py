@@ -21,12 +21,12 @@ class MetadataPublisher:
     """Holds the newest committed image, and calls the reactions, in their order, on the Trio thread.
 
     `logged` is the image of the metadata log; `image` also shows this broker's current state while its registration
-    cannot be written. `news` is notified after the reactions. `elections` are counted for the metrics.
+    cannot be written. `changes` is notified after the reactions. `elections` are counted for the metrics.
     """
 
     def __init__(self) -> None:
         self.image = self.logged = MetadataImage()
-        self.news = Watchable()
+        self.changes = Watchable()
         self.elections = Elections()
         self._reactions: tuple[Reaction, ...] = ()
         self._registration: BrokerRegistration | None = None
@@ -43,7 +43,7 @@ class MetadataPublisher:
         self.elections.on_published(delta, self.image)
         for act in self._reactions:
             act(delta, self.image)
-        self.news.notify()
+        self.changes.notify()
 
     def show_broker(self, registration: BrokerRegistration) -> None:
         """Show this broker's current state in the image, in place of the logged one."""

@@ -45,9 +45,9 @@ class Snapshotter:
 
     async def run(self) -> None:
         """Write and trim until cancelled."""
-        news = Signal()
+        changed = Signal()
         clean_ms = self._env.monotonic_ms() + CLEAN_EVERY_MS
-        self._publisher.news.watch(news)
+        self._publisher.changes.watch(changed)
         try:
             while True:
                 if self._wait_ms() == 0 or clean_ms <= self._env.monotonic_ms():
@@ -55,9 +55,9 @@ class Snapshotter:
                     clean_ms = self._env.monotonic_ms() + CLEAN_EVERY_MS
                 left_ms = clean_ms - self._env.monotonic_ms()
                 wait_ms = self._wait_ms()
-                await news.wait(max(left_ms if wait_ms is None else min(left_ms, wait_ms), 0))
+                await changed.wait(max(left_ms if wait_ms is None else min(left_ms, wait_ms), 0))
         finally:
-            self._publisher.news.unwatch(news)
+            self._publisher.changes.unwatch(changed)
 
     async def _work(self) -> None:
         try:

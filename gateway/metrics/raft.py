@@ -24,8 +24,8 @@ class ElectionTimes:
 
     async def watch(self) -> None:
         """Measure the periods until cancelled."""
-        news = Signal()
-        self._quorum.news.watch(news)
+        changed = Signal()
+        self._quorum.changes.watch(changed)
         without_since_us: int | None = None
         try:
             while True:
@@ -35,9 +35,9 @@ class ElectionTimes:
                 elif without_since_us is not None:
                     self.times.add(now_us - without_since_us, now_us)
                     without_since_us = None
-                await news.wait()
+                await changed.wait()
         finally:
-            self._quorum.news.unwatch(news)
+            self._quorum.changes.unwatch(changed)
 
     def average_and_longest_ms(self) -> tuple[float, float]:
         """See `RecentTimes`; may be called from any thread."""

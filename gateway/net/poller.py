@@ -15,7 +15,7 @@ from odradek.gateway.net.transport import TcpTransport, Transport
 
 T = TypeVar("T")
 
-NEWS: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
+INPUT: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 """Input and end of the stream, each reported once (edge-triggered): unread input is not reported again."""
 ENDS: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 EVENTS_AT_ONCE: Final = 1024
@@ -62,7 +62,7 @@ class EpollPoller(Generic[T]):
     def register(self, transport: Transport, key: T) -> None:
         """See `Poller.register`."""
         assert isinstance(transport, TcpTransport)
-        self._epoll.register(transport.number, NEWS)
+        self._epoll.register(transport.number, INPUT)
         self._registered[transport.number] = transport, key
 
     def unregister(self, transport: Transport) -> None:

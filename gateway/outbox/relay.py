@@ -66,11 +66,11 @@ OF_DELETED_TOPICS: Final = frozenset(
 
 @immutable
 class _Part:
-    """Records of one partition that make a batch; `judged` as in `Replica.append`."""
+    """Records of one partition that make a batch; `checked` as in `Replica.append`."""
 
     records: Sequence[OutboxRecord]
     batch: memoryview
-    judged: BatchHeader | Rejected | None
+    checked: BatchHeader | Rejected | None
 
     @property
     def entries(self) -> list[OutboxEntry]:
@@ -93,7 +93,7 @@ class OutboxRelay:
         self._outbox, self._env, self._replicas, self._metadata = outbox, env, replicas, metadata
         self._repeats = repeats
         self._poll_interval_ms = poll_interval_ms
-        self._news = Signal()
+        self._changed = Signal()
         self._held: dict[TopicPartition, int] = {}
         self._one_by_one: set[TopicPartition] = set()
 
@@ -103,14 +103,14 @@ class OutboxRelay:
 
         def wake() -> None:
             with suppress(trio.RunFinishedError):
-                token.run_sync_soon(self._news.wake, idempotent=True)
+                token.run_sync_soon(self._changed.wake, idempotent=True)
 
         await self._env.run_blocking(partial(self._outbox.listen, wake))
         try:
             while True:
                 while await self._relay():
                     pass
-                await self._news.wait(HELD_MS if self._held else self._poll_interval_ms)
+                await self._changed.wait(HELD_MS if self._held else self._poll_interval_ms)
         finally:
             with trio.CancelScope(shield=True):
                 await self._env.run_blocking(self._outbox.stop)
@@ -165,7 +165,7 @@ class OutboxRelay:
         refused: list[tuple[OutboxRecord, str]] = []
         for part in batches:  # without a checkpoint: if a commit failed in between, the order would be lost
             result = replica.append(
-                part.batch, AppendOrigin.CLIENT, judged=part.judged, all_in_sync=True, taken=part.entries
+                part.batch, AppendOrigin.CLIENT, checked=part.checked, all_in_sync=True, taken=part.entries
             )
             if not isinstance(result, Rejected):
                 commits[partition] = replica.committed(result.last_offset + 1)

@@ -106,7 +106,7 @@ class VoterChanges:
 
     async def _committed(self, appended: _Appended) -> Change:
         quorum, signal = self._quorum, Signal()
-        quorum.news.watch(signal)
+        quorum.changes.watch(signal)
         until_ms = quorum.now_ms + quorum.settings.timing.request_ms
         try:
             while True:
@@ -120,4 +120,4 @@ class VoterChanges:
                     return Change(ErrorCode.REQUEST_TIMED_OUT)
                 await signal.wait(left_ms)
         finally:
-            quorum.news.unwatch(signal)
+            quorum.changes.unwatch(signal)

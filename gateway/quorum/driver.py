@@ -106,7 +106,7 @@ class Fetched(NamedTuple):
 class QuorumDriver:
     """This node's part in the quorum.
 
-    `news` is notified when the leader, the epoch or the high watermark may have changed. `logged_cluster_id` returns
+    `changes` is notified when the leader, the epoch or the high watermark may have changed. `logged_cluster_id` returns
     the cluster's id in the published image, empty while it has none. `endpoints` are this node's listeners for other
     controllers.
     """
@@ -123,7 +123,7 @@ class QuorumDriver:
     ) -> None:
         self.settings = settings
         self.replica = replica
-        self.news = Watchable()
+        self.changes = Watchable()
         self.endpoints = endpoints
         self._logged_cluster_id = logged_cluster_id
         self._stored_cluster_id = ""
@@ -299,12 +299,12 @@ class QuorumDriver:
         with trio.move_on_after(STOP_WAIT_MS / 1000):
             await self.ask(self.core.stop)
             signal = Signal()
-            self.news.watch(signal)
+            self.changes.watch(signal)
             try:
                 while not self.core.has_left:
                     await signal.wait()
             finally:
-                self.news.unwatch(signal)
+                self.changes.unwatch(signal)
 
     # Events
 
@@ -464,7 +464,7 @@ class QuorumDriver:
 
     def _progress(self) -> None:
         self.replica.commit_to(self.core.high_watermark)
-        self.news.notify()
+        self.changes.notify()
 
     # Other nodes
 
@@ -548,11 +548,13 @@ class QuorumDriver:
         return FetchSnapshotAnswer(error, core.epoch, core.leader_id, snapshot, size_bytes, position, len(data)), data
 
     async def fetch(self, request: Fetch, max_wait_ms: int, max_bytes: int) -> Fetched:
-        """Answer a replica's Fetch at once if there is news for it, otherwise when there is, or after `max_wait_ms`."""
+        """Answer a replica's Fetch at once if there is something new for it; otherwise when there is, or after
+        `max_wait_ms`.
+        """
         answer = await self.ask(lambda now_ms: self.core.fetch(request, now_ms))
         if answer.error or answer.diverging is not None or answer.snapshot is not None:
             return Fetched(answer)
-        await self._news_for(request, min(max_wait_ms, FETCH_WAIT_MS))
+        await self._await_changes(request, min(max_wait_ms, FETCH_WAIT_MS))
         core, replica = self.core, self.replica
         lease: ReadLease | None = None
         try:
@@ -569,17 +571,17 @@ class QuorumDriver:
             lease = None
         return Fetched(FetchAnswer(error, core.epoch, core.leader_id, core.high_watermark), lease)
 
-    async def _news_for(self, request: Fetch, max_wait_ms: int) -> None:
+    async def _await_changes(self, request: Fetch, max_wait_ms: int) -> None:
         signal = Signal()
-        self.news.watch(signal)
+        self.changes.watch(signal)
         until_ms = self.now_ms + max_wait_ms
         try:
-            while not self._has_news(request) and (left_ms := until_ms - self.now_ms) > 0:
+            while not self._has_changes(request) and (left_ms := until_ms - self.now_ms) > 0:
                 await signal.wait(left_ms)
         finally:
-            self.news.unwatch(signal)
+            self.changes.unwatch(signal)
 
-    def _has_news(self, request: Fetch) -> bool:
+    def _has_changes(self, request: Fetch) -> bool:
         core, replica = self.core, self.replica
         return bool(
             core.check_fetch(request.epoch)

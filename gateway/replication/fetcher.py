@@ -114,14 +114,14 @@ class ReplicaFetcher:
         self._session = FollowerSession()
         self._paused_until_ms: dict[_TopicPartition, int] = {}
         self._opens_more = False
-        self._news = Signal()
+        self._changed = Signal()
         self._scope = trio.CancelScope()
 
     def add(self, replica: Replica) -> None:
         """Fetch this partition, too, from now on."""
         self.partitions[replica.key.topic, replica.key.index] = replica
         self._paused_until_ms.pop((replica.key.topic, replica.key.index), None)
-        self._news.wake()
+        self._changed.wake()
 
     def remove(self, topic_partition: _TopicPartition) -> None:
         """Stop fetching the partition; a response in flight is dropped if the log's epoch has changed."""
@@ -146,14 +146,14 @@ class ReplicaFetcher:
         asked = await self._positions()
         epoch = self._own_epoch()
         if not asked or epoch is None:
-            await self._news.wait(min(self._next_ms(), IDLE_MS))
+            await self._changed.wait(min(self._next_ms(), IDLE_MS))
             return
         settings = self._settings()
         try:
             response = await self._endpoint.fetch(self._request(asked, epoch, settings), settings.timeout_ms)
         except PeerCallError as error:
             self._repeats.note(("fetch from", self._leader_id), log, logging.INFO, "cannot fetch cause=%s", error)
-            self._session.begin_anew()
+            self._session.restart()
             await trio.sleep(settings.backoff_ms / 1000)
             return
         if response.error_code:
@@ -309,13 +309,13 @@ class ReplicaFetcher:
     async def _reset_offset(self, replica: Replica, position: FetchPosition) -> None:
         """Handle an offset outside the leader's log: restart at its log start, or truncate to its log end."""
         start = await self._leader_offset(replica, position, EARLIEST_TIMESTAMP)
-        role = replica.stands_at(position)
+        role = replica.follower_at(position)
         if start is None or role is None:
             self._pause(replica)
             return
         anew = role.reset_offset(start)
         if anew is not None:
-            await replica.begin_anew(position, anew)
+            await replica.restart_at(position, anew)
             return
         end = await self._leader_offset(replica, position, LATEST_TIMESTAMP)
         if end is None or end >= position.offset:

@@ -45,7 +45,7 @@ class FollowingLog(PartitionLog):
     def _is_throttled(self) -> bool:
         return self.throttled_by(self._config.follower_replication_throttled_replicas)
 
-    def stands_at(self, position: FetchPosition) -> Follower | None:
+    def follower_at(self, position: FetchPosition) -> Follower | None:
         """The follower role, if the log still ends at `position`, from which a fetch was sent."""
         role = self.follower
         return role if role is not None and role.position == position else None
@@ -56,7 +56,7 @@ class FollowingLog(PartitionLog):
         The completion settles when all of it is durable; only then may the follower send the next fetch. Records of the
         leader may be refused with CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE. Raises PartitionUnavailable.
         """
-        role = self.stands_at(position)
+        role = self.follower_at(position)
         if role is None:
             return None
         self._check_writable()
@@ -90,7 +90,7 @@ class FollowingLog(PartitionLog):
         PartitionUnavailable. Once begun it is awaited even when cancelled.
         """
         async with self._opening:
-            role = self.stands_at(position)
+            role = self.follower_at(position)
             if role is None:
                 return False
             offset = role.truncation(diverging).offset
@@ -101,13 +101,13 @@ class FollowingLog(PartitionLog):
         log.log(level, text, self.key, end_offset, offset, high_watermark, *diverging)
         return True
 
-    async def begin_anew(self, position: FetchPosition, offset: int) -> bool:
+    async def restart_at(self, position: FetchPosition, offset: int) -> bool:
         """Empty the log and restart it at `offset`: the leader has deleted records beyond this log's end.
 
         Returns False and does nothing if the log no longer ends at `position`. Raises PartitionUnavailable.
         """
         async with self._opening:
-            if self.stands_at(position) is None:
+            if self.follower_at(position) is None:
                 return False
             await self._rewrite(partial(_restart, offset=offset))
         log.warning("the leader has deleted further partition=%s from=%d to=%d", self.key, position.offset, offset)

@@ -51,14 +51,14 @@ class LeadingLog(PartitionLog):
         api_version: int = 9,
         transaction_version: int = 0,
         guard: VerificationGuard | None = None,
-        judged: BatchHeader | Rejected | None = None,
+        checked: BatchHeader | Rejected | None = None,
         leader_epoch: int = NO_LEADER_EPOCH,
         all_in_sync: bool = False,
         taken: Sequence[OutboxEntry] = (),
     ) -> Appended | Duplicate | Rejected:
         """Decide on one batch and queue it; the result is final once the offset after it is `durable` or `committed`.
 
-        The same holds for a duplicate, whose original may still wait for its commit. `judged` is the result of
+        The same holds for a duplicate, whose original may still wait for its commit. `checked` is the result of
         `judgement` for the records, which must not be changed or reused before they are durable. `taken` are the
         entries of the store's outbox from which they come. Raises PartitionUnavailable.
         """
@@ -75,7 +75,7 @@ class LeadingLog(PartitionLog):
             api_version=api_version,
             transaction_version=transaction_version,
             guard=guard,
-            judged=judged,
+            checked=checked,
             leader_epoch=leader_epoch,
             all_in_sync=all_in_sync,
         )

@@ -80,7 +80,7 @@ class ReplicationManager:
             )
         # a broker that was fenced no longer holds back the high watermark
         if image.brokers is not delta.before.brokers:
-            self._replicas.look_at_the_clock()
+            self._replicas.check_lag()
 
     def _make_fetchers(self, replicas: Replicas) -> "ReplicaFetchers":
         from odradek.gateway.replication.fetchers import ReplicaFetchers
@@ -111,7 +111,7 @@ class ReplicationManager:
         while True:
             await trio.sleep(self._config().replica_lag_time_max_ms / 2000)
             if len(self._image().brokers) > 1:
-                self._replicas.look_at_the_clock()
+                self._replicas.check_lag()
 
     def _settings(self) -> "FetcherSettings":
         from odradek.gateway.replication.fetcher import FetcherSettings

@@ -484,7 +484,7 @@ class PartitionLog(Watchable):
         """Wake waiting tasks if the high watermark has moved other than by a commit here."""
         if moved:
             assert self._log is not None
-            super().notify()  # readers only: a commit is no news for a follower that has all records
+            super().notify()  # readers only: a commit changes nothing for a follower that has all records
             self._committed_waits.reach(self._log.high_watermark)
 
     def retire(self) -> None:

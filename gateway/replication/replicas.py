@@ -291,7 +291,7 @@ class Replicas:
         # A log with another id belongs to a deleted topic of that name and is not deleted yet.
         return [key.index for key in keys if described is not None and key.topic_id == described.topic_id]
 
-    def look_at_the_clock(self) -> None:
+    def check_lag(self) -> None:
         """Let the leaders check for lagging followers; see `LeadingLog.watch_lag`."""
         for replica in self._replicas.values():
             replica.watch_lag()

@@ -36,7 +36,7 @@ class FollowerSession:
         self._known: dict[TopicPartition, FetchPosition] = {}
         self._max_bytes = 0
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Restart: the next fetch is a full one, and ends the old session if there is one."""
         self._epoch = INITIAL_EPOCH
         self._known = {}
@@ -54,14 +54,14 @@ class FollowerSession:
     def take(self, response: FetchResponse) -> Iterator[tuple[TopicPartition, PartitionData]]:
         """Process the response to the last request; yields its partitions, none if it reports a session error."""
         if response.error_code != ErrorCode.NONE:
-            self.begin_anew()
+            self.restart()
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
             return
         if self._epoch == INITIAL_EPOCH:
             self._id = response.session_id
         if self._id == NO_SESSION:
-            self.begin_anew()
+            self.restart()
         else:
             self._epoch = self._epoch + 1 if self._epoch < LAST_EPOCH else INITIAL_EPOCH + 1
         for topic in response.responses:

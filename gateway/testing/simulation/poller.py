@@ -33,12 +33,12 @@ class _Watched(Generic[T]):
         """Called when something was sent or taken, or the connection ended."""
         self._poller.changed(self)
 
-    def has_news(self, now: float) -> bool:
+    def has_input(self, now: float) -> bool:
         """True if anything has arrived, or the connection has broken, since the last call."""
         arrivals, is_broken = self.incoming.arrivals(now), self.transport.is_broken
-        has_news = arrivals > self._arrivals or is_broken > self._is_broken
+        has_input = arrivals > self._arrivals or is_broken > self._is_broken
         self._arrivals, self._is_broken = max(arrivals, self._arrivals), is_broken
-        return has_news
+        return has_input
 
     def may_have_news(self, now: float) -> bool:
         """True if something may arrive later without a call of `change` before."""
@@ -104,7 +104,7 @@ class MemoryPoller(Generic[T]):
         now = trio.current_time()
         looked_at = sorted(self._moving, key=_IN_ORDER)
         self._moving = {each: None for each in looked_at if each.may_have_news(now)}
-        return [each.key for each in looked_at if each.has_news(now)]
+        return [each.key for each in looked_at if each.has_input(now)]
 
     def close(self) -> None:
         """See `Poller.close`."""

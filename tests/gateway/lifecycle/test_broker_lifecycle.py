@@ -46,7 +46,7 @@ class Image:
     """This broker's image: the controller's image while `follows` is true."""
 
     def __init__(self, host: BrokerHost) -> None:
-        self.news = Watchable()
+        self.changes = Watchable()
         self.follows = True
         self._host = host
         self._last = MetadataImage()
@@ -149,7 +149,7 @@ def test_a_broker_registers_and_is_unfenced_when_its_image_has_the_registration(
         assert known.listeners["PLAINTEXT"].host == "host-2"
         assert not broker.unfenced.is_set()
         stage.image.follows = True
-        stage.image.news.notify()
+        stage.image.changes.notify()
         with trio.fail_after(0.2):
             await broker.unfenced.wait()
         assert not stage.known().fenced
@@ -167,7 +167,7 @@ def test_it_serves_once_its_own_image_lists_it():
             await broker.await_listed()
         assert waited.cancelled_caught
         stage.image.follows = True
-        stage.image.news.notify()
+        stage.image.changes.notify()
         await broker.await_listed()
 
     on_stage(play)

@@ -390,8 +390,8 @@ async def test_a_follower_is_cut_and_begun_anew_where_it_stands_and_nowhere_else
     position = replica.follower.position
     assert await replica.truncate(position, EpochEnd(-1, 1))
     assert (replica.log.log_end_offset, replica.log.durable_end_offset) == (1, 1)
-    assert not await replica.begin_anew(position, 50)
-    assert await replica.begin_anew(replica.follower.position, 50)
+    assert not await replica.restart_at(position, 50)
+    assert await replica.restart_at(replica.follower.position, 50)
     assert (replica.log.log_start_offset, replica.log.high_watermark, replica.log.log_end_offset) == (50, 50, 50)
     appended = replica.take_fetched(replica.follower.position, sent(make_batch(50)))
     assert not isinstance(appended, Rejected)

@@ -57,7 +57,7 @@ class Reader:
     received: dict[tuple[UUID | str, int], tuple[int, int]] = field(default_factory=dict)
     """Partition to the received (high watermark, log start offset); absent when the last answer was an error."""
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         self.session_id, self.epoch = NO_SESSION, INITIAL_EPOCH
 
     def has_sent(self, wanted: dict[tuple[UUID | str, int], int]) -> None:
@@ -186,7 +186,7 @@ class SessionMachine(RuleBasedStateMachine):
         answer = self._serve(FetchRequest(session_id=reader.session_id, session_epoch=FINAL_EPOCH), reader.by_id)
         assert (answer.error_code, answer.session_id) == (0, NO_SESSION)
         assert reader.session_id not in self.sessions
-        reader.begin_anew()
+        reader.restart()
 
     @rule(ms=st.sampled_from((1, 1000, EVICTION_MS // 2, EVICTION_MS + 1)))
     def time_passes(self, ms: int) -> None:
@@ -208,7 +208,7 @@ class SessionMachine(RuleBasedStateMachine):
         if answer.error_code:
             assert request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH), "a full fetch is never refused"
             assert answer.responses == ()
-            reader.begin_anew()
+            reader.restart()
             return
         got = _by_partition(answer, reader.by_id)
         if request.session_epoch == INITIAL_EPOCH:
@@ -268,7 +268,7 @@ class SessionMachine(RuleBasedStateMachine):
                 with_records = self._with_records(reader)
             answer = self._serve(request, reader.by_id, budget=1)
             if answer.error_code or not answer.session_id:
-                reader.begin_anew()
+                reader.restart()
                 return
             reader.epoch += 1
             reader.has_sent(before)

@@ -32,13 +32,13 @@ def exchange(session: FollowerSession, leader: FetchSessions, wanted: dict, lost
         forgotten_topics_data=part.forgotten,
     )
     if lost == "request":
-        session.begin_anew()
+        session.restart()
         return set()
     fetch = leader.open(request, VERSION, lambda topic_id: f"t{topic_id.int}", 0)
     read = {(each.topic_id, each.asked.partition, each.asked.fetch_offset) for each in fetch.wanted}
     response = fetch.answer([(each, PartitionData(partition_index=each.asked.partition)) for each in fetch.wanted], 0)
     if lost == "response":
-        session.begin_anew()
+        session.restart()
         return set()
     list(session.take(response))
     return read

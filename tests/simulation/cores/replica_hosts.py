@@ -155,7 +155,7 @@ class Host:
         while True:
             await trio.sleep(CONFIG.replica_lag_time_max_ms / 2000)
             assert self.replicas is not None
-            self.replicas.look_at_the_clock()
+            self.replicas.check_lag()
 
     async def _follow_images(self) -> None:
         """Publishes the controller's decisions after a short delay."""
