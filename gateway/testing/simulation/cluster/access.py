@@ -119,6 +119,13 @@ class ClusterClient:
         """See `Client.sent_bytes`."""
         return sum(each.sent_bytes for each in self._connections.values())
 
+    def learn_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> None:
+        """See `Client.learn_leader_epoch`."""
+        place = Partition(topic, partition)
+        if leader_epoch > self._epochs.get(place, -1):
+            self._epochs[place] = leader_epoch
+            self._known.pop(place, None)
+
     def close(self) -> None:
         """See `Client.close`."""
         for connection in self._connections.values():

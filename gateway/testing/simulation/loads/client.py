@@ -66,6 +66,10 @@ class Client(Protocol):
         """Send all requests at once, then wait for the answers; None for a request without an answer."""
         ...
 
+    def learn_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> None:
+        """A committed offset has this leader epoch: do not read from leaders of earlier ones."""
+        ...
+
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
         ...
@@ -161,6 +165,9 @@ class SimClient:
         correlation, response = decode_response(key, self._versions[key], self._frames.popleft())
         assert correlation == expected, "an answer came out of order"
         return response
+
+    def learn_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> None:
+        """See `Client.learn_leader_epoch`: one broker has no other leader."""
 
     def close(self) -> None:
         """Close the connection; the next call opens a new one."""

@@ -20,9 +20,11 @@ async def commit_positions(
     member: OffsetCommitRequest,
     topic: str,
     positions: Mapping[int, int],
+    leader_epochs: Mapping[int, int],
     refusals: frozenset[ErrorCode],
 ) -> list[int]:
-    """Commit `positions` of `topic` and return the error codes. `member` names the group and the member.
+    """Commit `positions` of `topic` with their leader epochs, and return the error codes. `member` names the group and
+    the member.
 
     After one of `refusals` a commit certainly does not count; after another error it may.
     """
@@ -31,7 +33,11 @@ async def commit_positions(
     for partition, offset in positions.items():
         oracle.will_commit(partition, offset)
     parts = [
-        OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        OffsetCommitRequestPartition(
+            partition_index=partition,
+            committed_offset=offset,
+            committed_leader_epoch=leader_epochs.get(partition, -1),
+        )
         for partition, offset in positions.items()
     ]
     request = replace(member, topics=(OffsetCommitRequestTopic(name=topic, partitions=tuple(parts)),))

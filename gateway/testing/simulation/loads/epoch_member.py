@@ -230,6 +230,7 @@ class EpochMember:
         for part in answer.topics[0].partitions:
             self._oracle.commit_seen(self.name, part.partition_index, part.committed_offset)
             found[part.partition_index] = max(part.committed_offset, 0)
+            self._reader.start_from(part.partition_index, part.committed_leader_epoch)
         return found
 
     async def _commit(self, positions: dict[int, int]) -> None:
@@ -238,6 +239,9 @@ class EpochMember:
         member = OffsetCommitRequest(
             group_id=self._group, generation_id_or_member_epoch=self._epoch, member_id=self._member_id
         )
-        codes = await commit_positions(self._ask, self._oracle, self.name, member, self._topic, positions, REFUSALS)
+        epochs = self._reader.leader_epochs
+        codes = await commit_positions(
+            self._ask, self._oracle, self.name, member, self._topic, positions, epochs, REFUSALS
+        )
         for code in codes:
             raise_for(code)

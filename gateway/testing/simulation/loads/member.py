@@ -88,6 +88,8 @@ class SimReader:
 
     def __init__(self, client: Client, oracle: Oracle, topic: str, chance: random.Random) -> None:
         self.positions: dict[int, int] = {}
+        self.leader_epochs: dict[int, int] = {}
+        """The leader epoch of the newest batch before each position."""
         self._client = client
         self._oracle = oracle
         self._topic = topic
@@ -112,9 +114,18 @@ class SimReader:
             raise_for(part.error_code)
             self._take(part)
 
+    def start_from(self, partition: int, leader_epoch: int) -> None:
+        """A committed offset with this leader epoch becomes the partition's position. As real consumers do, it then
+        reads from no leader of an earlier epoch, whose log may end below that offset.
+        """
+        self.leader_epochs[partition] = leader_epoch
+        self._client.learn_leader_epoch(self._topic, partition, leader_epoch)
+
     def _take(self, part: PartitionData) -> None:
         position = self.positions[part.partition_index]
         page = read_page(part, position)
+        if page.leader_epoch >= 0:
+            self.leader_epochs[part.partition_index] = page.leader_epoch
         name = self._client.host
         self._oracle.was_read(name, part.partition_index, position, part.high_watermark, values_of(page.records))
         self.positions[part.partition_index] = page.position
@@ -257,6 +268,7 @@ class SimMember:
             raise_for(part.error_code)
             self._oracle.commit_seen(self.name, part.partition_index, part.committed_offset)
             positions[part.partition_index] = max(part.committed_offset, 0)
+            self._reader.start_from(part.partition_index, part.committed_leader_epoch)
         return positions
 
     async def _heartbeat(self) -> None:
@@ -273,7 +285,10 @@ class SimMember:
         member = OffsetCommitRequest(
             group_id=self._group, generation_id_or_member_epoch=self._generation, member_id=self._member_id
         )
-        codes = await commit_positions(self._ask, self._oracle, self.name, member, self._topic, committed, REFUSALS)
+        epochs = self._reader.leader_epochs
+        codes = await commit_positions(
+            self._ask, self._oracle, self.name, member, self._topic, committed, epochs, REFUSALS
+        )
         for code in codes:
             raise_for(code)
 

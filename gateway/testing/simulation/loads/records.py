@@ -25,6 +25,8 @@ class Page(NamedTuple):
     records: list[Record]
     position: int
     """The position of the next fetch."""
+    leader_epoch: int
+    """The leader epoch of the newest batch; -1 without a batch."""
 
 
 def values_of(records: Sequence[Record]) -> list[tuple[int, str]]:
@@ -55,8 +57,9 @@ def read_committed_page(part: PartitionData, position: int) -> Page:
 
 
 def _page(position: int, batches: list[Batch], records: list[Record]) -> Page:
-    end = batches[-1].header.next_offset if batches else position
-    return Page([record for record in records if record.offset >= position], end)
+    newest = batches[-1].header if batches else None
+    end, leader_epoch = (newest.next_offset, newest.partition_leader_epoch) if newest else (position, -1)
+    return Page([record for record in records if record.offset >= position], end, leader_epoch)
 
 
 def _batches(part: PartitionData, position: int) -> list[Batch]:
