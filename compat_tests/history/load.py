@@ -31,6 +31,7 @@ CAUGHT_UP_S = 120.0
 STALLED_S = 30.0
 """As long as the producers' calls wait."""
 ENDED_S = 60.0
+"""The time within which the clients end after a failure; Java's need their JVM until then."""
 PROTOCOLS = ("classic", "consumer")
 
 

@@ -170,7 +170,7 @@ class _Reading:
                 await open_all(self._ctx, (each for _, each in self._found if not isinstance(each, ErrorCode)))
             self._watched = []
         answers, self._empty = self._empty, None
-        numbers = range(len(self._found)) if answers is None else self._of_changed(answers)
+        numbers = range(len(self._found)) if answers is None else self._to_read_again(answers)
         answers = answers or [(wanted, _NO_DATA) for wanted, _ in self._found]
         self._woken.clear()
         try:
@@ -186,7 +186,7 @@ class _Reading:
             self._empty = answers
         return answers
 
-    def _of_changed(self, answers: Sequence[_Answer]) -> list[int]:
+    def _to_read_again(self, answers: Sequence[_Answer]) -> list[int]:
         """The partitions that were woken, and those whose log differs from their results."""
         woken = self._woken
         return [

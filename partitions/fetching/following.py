@@ -37,7 +37,7 @@ class FollowerSession:
         self._max_bytes = 0
 
     def restart(self) -> None:
-        """Restart: the next fetch is a full one, and ends the old session if there is one."""
+        """Make the next fetch a full one, which also ends the old session if there is one."""
         self._epoch = INITIAL_EPOCH
         self._known = {}
 

@@ -55,7 +55,7 @@ from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeatur
 from odradek.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 MANY = rounds(2000, 10_000)
-MEMBERS = 1000
+MEMBERS = rounds(500, 1000)
 TRANSACTIONS = rounds(200, 10_000)
 
 _ONE_NAME = "it names one group, member, transaction or broker, and its answer holds one result"
@@ -137,7 +137,7 @@ def _unsupported():
 
 
 def _members(client):
-    """A consumer group of a thousand members, and requests about all of them."""
+    """A consumer group of many members, and requests about all of them."""
     members = [f"member-{number}" for number in range(MEMBERS)]
     for member in members:
         yield (

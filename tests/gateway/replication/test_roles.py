@@ -375,7 +375,7 @@ def sent(*batches: StoredBatch, epoch: int = 0) -> memoryview:
     return memoryview(data)
 
 
-async def test_a_follower_is_cut_and_begun_anew_where_it_stands_and_nowhere_else(replicas: Replicas) -> None:
+async def test_a_follower_is_truncated_and_restarted_only_at_its_own_position(replicas: Replicas) -> None:
     publish(replicas, with_partitions(PartitionImage((2, 1), (2, 1), OTHER, 4, 0)))
     replica = replicas.find("t", 0)
     await replica.ensure_open()

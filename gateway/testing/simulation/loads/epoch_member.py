@@ -230,7 +230,7 @@ class EpochMember:
         for part in answer.topics[0].partitions:
             self._oracle.commit_seen(self.name, part.partition_index, part.committed_offset)
             found[part.partition_index] = max(part.committed_offset, 0)
-            self._reader.start_from(part.partition_index, part.committed_leader_epoch)
+            self._reader.learn_leader_epoch(part.partition_index, part.committed_leader_epoch)
         return found
 
     async def _commit(self, positions: dict[int, int]) -> None:

@@ -114,9 +114,9 @@ class SimReader:
             raise_for(part.error_code)
             self._take(part)
 
-    def start_from(self, partition: int, leader_epoch: int) -> None:
-        """A committed offset with this leader epoch becomes the partition's position. As real consumers do, it then
-        reads from no leader of an earlier epoch, whose log may end below that offset.
+    def learn_leader_epoch(self, partition: int, leader_epoch: int) -> None:
+        """The partition's new position is a committed offset with this leader epoch. As real consumers do, the reader
+        then reads from no leader of an earlier epoch, whose log may end below that offset.
         """
         self.leader_epochs[partition] = leader_epoch
         self._client.learn_leader_epoch(self._topic, partition, leader_epoch)
@@ -268,7 +268,7 @@ class SimMember:
             raise_for(part.error_code)
             self._oracle.commit_seen(self.name, part.partition_index, part.committed_offset)
             positions[part.partition_index] = max(part.committed_offset, 0)
-            self._reader.start_from(part.partition_index, part.committed_leader_epoch)
+            self._reader.learn_leader_epoch(part.partition_index, part.committed_leader_epoch)
         return positions
 
     async def _heartbeat(self) -> None:
