@@ -90,6 +90,17 @@ def start(cluster: TestCluster, brokers: Sequence[int]) -> None:
         cluster.node(broker).await_ready()
 
 
+def spread_leaders(cluster: TestCluster, load: Load) -> None:
+    """Let each broker lead some partitions again; returns when all clients use these leaders.
+
+    A Java client asks for metadata at a broker that it is connected or connecting to, and connects to leaders only. If
+    all its leaders are on one broker, and that one hangs or is cut off, the client never asks another broker, as with
+    Kafka. After a restart of all brokers one of them may lead everything.
+    """
+    cluster.elect_preferred()
+    load.served_again("election of the preferred leaders", END)
+
+
 def ends(fault: str, cluster: TestCluster, load: Load) -> None:
     """End any fault, and wait until every client has been served since."""
     with load.served_since(fault, END):
@@ -132,6 +143,7 @@ def kill_all_at_once(cluster: TestCluster, load: Load) -> None:
 def hang(cluster: TestCluster, load: Load) -> None:
     """SIGSTOP of a leader for longer than its session."""
     fault = "SIGSTOP beyond the session"
+    spread_leaders(cluster, load)
     began = time.monotonic()
     cluster.pause(cluster.leader(load.target.topic, 0))
     load.served_again(fault, BEGIN)
@@ -142,6 +154,7 @@ def hang(cluster: TestCluster, load: Load) -> None:
 def cut_off(cluster: TestCluster, load: Load, *, one_way: bool = False) -> None:
     """Cut the links between a leader and the other brokers; if `one_way`, only what the leader sends is lost."""
     fault = f"links of the leader cut {'one way' if one_way else 'both ways'}"
+    spread_leaders(cluster, load)
     victim = cluster.leader(load.target.topic, 0)
     for other in cluster.ids:
         if other != victim:
@@ -159,6 +172,7 @@ def link_cut(cluster: TestCluster, load: Load, *, one_way: bool = False) -> Iter
     reach one of them, it cannot end a transaction, as in Kafka. If one of the two is the controller, the other gets no
     metadata.
     """
+    spread_leaders(cluster, load)
     ids = [each.process for each in load.producers if each.is_transactional]
     coordinators = {cluster.coordinator(each, transactional=True) for each in ids}
     one, other, *_ = sorted(set(cluster.ids) - coordinators)

@@ -123,7 +123,11 @@ class Load:
             waited = {worker.process: self._await_served(watch, worker, fault, since) for worker in self.workers}
         finally:
             self.recorder.unwatch(watch)
-        late = [f"{process} waits for {watch.missing(process)}" for process, served in waited.items() if not served]
+        late = [
+            f"{worker.process} waits for {watch.missing(worker.process)}; {worker.state}"
+            for worker in self.workers
+            if not waited[worker.process]
+        ]
         if late:
             raise TimeoutError(f"not served since {since} of {fault}: {'; '.join(late)}")
 

@@ -98,6 +98,7 @@ class Worker(ABC, threading.Thread, Generic[C]):
         self.process, self.recorder, self.target = process, recorder, target
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
+        self.last_error = ""
         self._make = make
         self._client: C | None = None
         self._chance = random.Random(process)
@@ -107,12 +108,19 @@ class Worker(ABC, threading.Thread, Generic[C]):
             while not self.stopping.is_set():
                 try:
                     self._work_once()
-                except ClientError:
+                except ClientError as error:
+                    self.last_error = str(error)
                     self._leave()
         except BaseException as error:  # noqa: BLE001 - raised in the test's thread
             self.failure = error
         finally:
             self._leave()
+
+    @property
+    def state(self) -> str:
+        """Whether the thread still works, and the errors so far, for a report."""
+        ended = "" if self.is_alive() else f"has ended with {self.failure!r}, "
+        return f"{ended}last error of the client: {self.last_error or 'none'}"
 
     def _work_once(self) -> None:
         if self._client is None:

@@ -22,6 +22,7 @@ from odradek.gateway.testing.ports import free_ports
 
 if TYPE_CHECKING:
     from odradek.gateway.config import SettingValue
+    from odradek.wire.messages.metadata import MetadataResponsePartition
     from odradek.wire.schema.schema import Message
 
 START_TIMEOUT_S: Final = 60.0
@@ -307,25 +308,50 @@ class TestCluster:
 
     def await_in_sync(self, timeout_s: float = 60.0) -> None:
         """Wait until all replicas of all partitions are in sync. Raises TimeoutError naming partitions that are not."""
-        from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
+        deadline = time.monotonic() + timeout_s
+        behind = ["no broker answers"]
+        while time.monotonic() < deadline:
+            found = next((each for each in map(self._partitions_at, self._nodes) if each is not None), None)
+            if found is not None:
+                behind = [name for name, part in found.items() if set(part.isr_nodes) != set(part.replica_nodes)]
+            if not behind:
+                return
+            time.sleep(ASK_EVERY_S)
+        raise TimeoutError(f"not in sync within {timeout_s:.0f} s: {', '.join(behind)}")
+
+    def elect_preferred(self, timeout_s: float = 60.0) -> None:
+        """Let the first replica of every partition lead; returns when all brokers know it. All brokers must run.
+
+        After failures one broker may lead everything; this distributes the leaders as they were at creation. Raises
+        TimeoutError naming partitions with another leader.
+        """
+        from odradek.wire.messages.elect_leaders import ElectLeadersRequest
 
         deadline = time.monotonic() + timeout_s
-        behind = "no broker answers"
+        others: set[str] = set()
         while time.monotonic() < deadline:
-            for broker_id in self._nodes:
-                response = self._ask(broker_id, MetadataRequest(topics=None), 12)
-                if isinstance(response, MetadataResponse):
-                    behind = ", ".join(
-                        f"{topic.name}-{part.partition_index}"
-                        for topic in response.topics
-                        for part in topic.partitions
-                        if set(part.isr_nodes) != set(part.replica_nodes)
-                    )
-                    if not behind:
-                        return
-                    break
+            self._ask(self.ids[0], ElectLeadersRequest(election_type=0, topic_partitions=None), 2)
+            others = {each for broker_id in self._nodes for each in self._led_by_others(broker_id)}
+            if not others:
+                return
             time.sleep(ASK_EVERY_S)
-        raise TimeoutError(f"not in sync within {timeout_s:.0f} s: {behind}")
+        raise TimeoutError(f"not led by the first replica within {timeout_s:.0f} s: {', '.join(sorted(others))}")
+
+    def _led_by_others(self, broker_id: int) -> list[str]:
+        found = self._partitions_at(broker_id)
+        if found is None:
+            return [f"broker {broker_id} does not answer"]
+        others = [name for name, part in found.items() if part.leader_id != part.replica_nodes[0]]
+        return [f"{name} in the metadata of broker {broker_id}" for name in others]
+
+    def _partitions_at(self, broker_id: int) -> "dict[str, MetadataResponsePartition] | None":
+        """All partitions in the broker's metadata; None if it does not answer."""
+        from odradek.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+        response = self._ask(broker_id, MetadataRequest(topics=None), 12)
+        if not isinstance(response, MetadataResponse):
+            return None
+        return {f"{topic.name}-{part.partition_index}": part for topic in response.topics for part in topic.partitions}
 
     def controller(self, *, not_node: int | None = None, timeout_s: float = 60.0) -> int:
         """Wait until a node other than `not_node` is the active controller; returns its id. Raises TimeoutError."""

@@ -148,6 +148,32 @@ def test_a_wiped_broker_gets_everything_again(cluster):
     assert values(cluster, "wiped", 2) == {b"before", b"meanwhile"}
 
 
+def test_preferred_leaders_are_elected_again(cluster: TestCluster):
+    cluster.create_topic("spread", partitions=3, replication_factor=3)
+    cluster.await_in_sync()
+    before = [cluster.leader("spread", index) for index in range(3)]
+    victim = before[0]
+    cluster.kill(victim)
+    cluster.leader("spread", 0, not_broker=victim)
+    cluster.restart(victim)
+    cluster.await_in_sync()
+    assert cluster.leader("spread", 0) != victim
+    cluster.elect_preferred()
+    assert [cluster.leader("spread", index) for index in range(3)] == before
+    assert set(before) == set(cluster.ids)
+
+
+def test_an_election_that_lacks_a_broker_names_it(cluster: TestCluster):
+    cluster.create_topic("unspread", partitions=3, replication_factor=3)
+    victim = cluster.leader("unspread", 0)
+    cluster.kill(victim)
+    cluster.leader("unspread", 0, not_broker=victim)
+    with pytest.raises(TimeoutError, match=rf"broker {victim} does not answer.*unspread-0 in the metadata of broker"):
+        cluster.elect_preferred(timeout_s=1)
+    cluster.restart(victim)
+    cluster.await_in_sync()
+
+
 def test_each_of_two_brokers_may_be_killed_though_one_is_the_only_controller():
     config = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500, "log.retention.ms": -1}
     with odradek.cluster(brokers=2, config=config, links=False) as cluster:
