@@ -1,4 +1,4 @@
-"""The only module that imports kafka-python: at its first use, with types, and clients that a `with` block closes.
+"""kafka-python for the commands: imported at its first use, with types, and with clients that a `with` block closes.
 
 Everything here works with any Kafka. kafka-python has no types; the protocols below declare what the commands use.
 """
@@ -231,7 +231,7 @@ def open_consumer(target: Target, **settings: Any) -> Generator[Consumer]:
 
 @contextmanager
 def open_producer(target: Target, **settings: Any) -> Generator[Producer]:
-    """A producer on `target`. Leaving the block waits until all records are sent, unless an error leaves it."""
+    """A producer on `target`. The end of the block waits until all records are sent, unless an exception ends it."""
     fixed = {"metrics_enabled": False, "max_block_ms": target.timeout_ms}
     producer = _construct(library().KafkaProducer, target, {**fixed, **settings})
     try:
@@ -259,7 +259,7 @@ def retrying(target: Target, call: Callable[[], T]) -> T:
 
 
 def send(admin: Admin, request: Any) -> Any:
-    """Send a request that kafka-python has no method for to any broker; returns the response."""
+    """Send to any broker a request for which kafka-python has no method that does so; returns the response."""
     manager = cast("Any", admin)._manager  # noqa: SLF001 - it has no public way to send one
     return manager.run(manager.send, request)
 
@@ -302,7 +302,7 @@ def silent_broker(target: Target) -> UnreachableError:
 def check_reachable(target: Target) -> None:
     """Raise `UnreachableError` if no address accepts a connection; client libraries would retry until their timeout."""
     if {"proxy_url", "socks5_proxy"} & set(target.properties):
-        return
+        return  # a proxy may reach addresses that this machine cannot
     failures = [failure for address in target.bootstrap.split(",") if (failure := _connect_failure(target, address))]
     if len(failures) == len(target.bootstrap.split(",")):
         hint = "start one with `odradek serve`, or name another with --bootstrap"

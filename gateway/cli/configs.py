@@ -77,7 +77,7 @@ def describe(target: Target, *, kind: str, names: Sequence[str], everything: boo
 
 
 def _described(kind: str, name: str, settings: Mapping[str, Mapping[str, Any]], everything: bool) -> dict[str, Any]:
-    """The settings set for this resource only, as kafka-configs shows them, or all of them with `everything`."""
+    """The settings that are set for this resource itself, as in kafka-configs; with `everything`, all that apply."""
     own = "DYNAMIC_DEFAULT_BROKER_CONFIG" if name == ALL_BROKERS else f"DYNAMIC_{_wire_name(kind).upper()}_CONFIG"
     return {
         "kind": kind,

@@ -163,7 +163,10 @@ class GroupReading:
             self.commit()
 
     def commit(self) -> None:
-        """Commit the printed offsets. After a rebalance, the new owners of partitions print their records again."""
+        """Commit the printed offsets of the partitions that this member still has.
+
+        After a rebalance, the new owners of the other partitions may print the same records again.
+        """
         owned = self.reader.assignment()
         self._commit({tp: offset for tp, offset in self._printed.items() if tp in owned})
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from odradek.gateway.cli.clients.interface import Access, Outgoing
 
 Formatter = Callable[[Sequence[Any]], list[bytes]]
-"""Converts a client's records to bytes, one field of all records at a time: a call for each field of each is slow."""
+"""Converts records to bytes; for a template, one field of all records at a time, which takes fewer calls."""
 
 Column = Callable[[Sequence[Any]], Iterable[bytes]]
 

@@ -1,4 +1,4 @@
-"""Reads stdin for `produce`: all complete lines that are there, at once, so that few lines do not wait for more."""
+"""Reads stdin for `produce`: yields the complete lines that are available, without waiting for more input."""
 
 import select
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ from odradek.gateway.cli.errors import CliError
 
 
 class OffsetFile(click.ParamType[dict[TopicPartition, int]]):
-    """A file of such lines (`-` for stdin), converted to a dictionary of offsets by partition."""
+    """A file of `topic,partition,offset` lines (`-` for stdin), converted to a dictionary of offsets by partition."""
 
     name = "file"
 

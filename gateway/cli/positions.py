@@ -1,4 +1,4 @@
-"""Start and end of `odradek consume`: the meaning of --from, and the offsets of partitions. Prints nothing."""
+"""Where `odradek consume` starts: the meaning of --from, the partitions, and their first offsets. Prints nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ def under_way(admin: Admin) -> list[dict[str, Any]]:
 
 
 def show_under_way(moving: Sequence[Mapping[str, Any]]) -> None:
-    """Print the first `SHOWN` of them in a table, and the number of the others; nothing if there are none."""
+    """Print the first `SHOWN` reassignments in a table, and the number of the others; nothing if there are none."""
     if not moving:
         return
     click.echo(f"{counted(len(moving), 'reassignment')} under way")

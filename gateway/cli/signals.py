@@ -1,4 +1,4 @@
-"""Signals that end a command. It checks for them between steps, so that it can report exactly what it has done.
+"""Signals that end a command. The command checks for them between steps, so that it can report what it has done.
 
 A node that another process has started also ends when that process ends (`stop_when_stdin_ends`).
 """
@@ -38,7 +38,10 @@ class Stop:
 
 @contextmanager
 def stop_noticed() -> Generator[Stop]:
-    """Record the first signal inside the block in the `Stop`; a second one runs the handler from before the block."""
+    """Record the first signal inside the block in the `Stop`; a second one runs the handler from before the block.
+
+    In threads other than the main thread, no signal is recorded.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield Stop()
         return

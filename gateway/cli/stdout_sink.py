@@ -11,7 +11,7 @@ from odradek.gateway.cli.signals import Stop
 
 MAX_POLL_RECORDS = 10_000
 NEVER_BLOCKING_BYTES = select.PIPE_BUF
-"""The size of a write that does not block on a pipe that is ready for writing."""
+"""The largest write that certainly does not block on a pipe that is ready for writing."""
 
 
 class Sink:

@@ -220,7 +220,7 @@ class TestCluster:
             node.await_ready()
 
     def new_node(self, node: NodePlan, file: Path) -> TestNode:
-        """What runs a node. A subclass may run another program."""
+        """The object that runs a node's process. A subclass may override this to run another program."""
         return TestNode(node, file)
 
     def stop(self) -> None:
@@ -415,7 +415,10 @@ class TestCluster:
         replication_factor: int = -1,
         configs: "Mapping[str, SettingValue] | None" = None,
     ) -> None:
-        """Create a topic, by default with up to three replicas. Raises RuntimeError if the cluster refuses it."""
+        """Create a topic, by default with up to three replicas, and return when its last partition has a leader.
+
+        Raises RuntimeError if the cluster refuses the topic or no broker answers, TimeoutError if there is no leader.
+        """
         from odradek.gateway.config.python_values import setting_texts
         from odradek.wire.messages.create_topics import (
             CreatableTopic,

@@ -112,7 +112,7 @@ class TestBroker:
         settings = {
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "odradek.storage": url,
-            "group.initial.rebalance.delay.ms": "0",
+            "group.initial.rebalance.delay.ms": "0",  # so that the first consumer gets its partitions at once
             **self._config,
         }
         return load_config(overrides=settings, environ={})

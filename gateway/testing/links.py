@@ -7,8 +7,8 @@
 Nodes advertise the relay's ports to each other, so that every connection between two nodes goes through it, while
 clients connect directly. The relay needs no privileges and no network namespaces, so it works for root, for other users
 and in a container. The client id of a connection's first request contains the id of the node that has opened it
-(`broker-2-fetcher-0`, `raft-client-2`, …; `2` alone where a broker of a real Kafka turns to a controller).
-A real Kafka's `AddPartitionsManager` has none; such a connection is never cut.
+(`broker-2-fetcher-0`, `raft-client-2`, …; `2` alone where a broker of a real Kafka connects to a controller). The
+client id of a real Kafka's `AddPartitionsManager` contains no node id; such a connection is never cut.
 
 A cut link loses no bytes of an open connection: they are delivered when the link is healed, and so is the connection's
 end, as with TCP over a network that drops packets. A new connection is accepted, but nothing is relayed until then.
@@ -44,7 +44,7 @@ class Gates:
 
     async def passed(self, source: int, target: int) -> None:
         """Wait until the link from `source` to `target` is open."""
-        while not self._open[source, target].is_set():
+        while not self._open[source, target].is_set():  # `cut` may replace the event before this task runs again
             await self._open[source, target].wait()
 
 
@@ -72,7 +72,7 @@ class Relay:
             found = HEADER.match(head)
             if found is None:
                 return
-            source = int(found[1] or 0)
+            source = int(found[1] or 0)  # no node has the id 0, so its links are never cut
             await self._gates.passed(source, self._target)
             await self._gates.passed(self._target, source)
             if await _has_ended(client):
@@ -80,7 +80,7 @@ class Relay:
             server = await trio.open_tcp_stream("127.0.0.1", self._port)
             async with server, trio.open_nursery() as nursery:
                 nursery.start_soon(self._pump, server, client, self._target, source)
-                await self._gates.passed(source, self._target)
+                await self._gates.passed(source, self._target)  # it may have been cut while the node was connected
                 await server.send_all(head)
                 await self._pump(client, server, source, self._target)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):

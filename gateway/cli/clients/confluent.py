@@ -95,7 +95,7 @@ def _answering(target: Target) -> Generator[None]:
 
 @contextmanager
 def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
-    """A sender on `target`. Leaving the block waits until all records are sent, unless an error leaves it."""
+    """A sender on `target`. The end of the block waits until all records are sent, unless an exception ends it."""
     options = {
         "acks": settings.acks,
         "enable.idempotence": settings.acks == "all",

@@ -43,7 +43,8 @@ class SendSettings(NamedTuple):
 class Sender(Protocol):
     """Sends records of one topic in order, with a bounded number unacknowledged.
 
-    After the first record that fails, nothing more is sent: both methods raise `CliError` naming its line.
+    Once a record has failed, `send` or `settle` raises `CliError` naming its line. Records that were already queued may
+    still be sent.
     """
 
     def send(self, line: int, records: Iterable[OutgoingTuple]) -> None:

@@ -1,4 +1,4 @@
-"""`produce` and `consume` over kafka-python, which is always installed, and slow."""
+"""`produce` and `consume` over kafka-python, which the extra `cli` installs, and which is slow."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ ACCESS = Access(*map(attrgetter, Access._fields))
 
 @contextmanager
 def open_sender(target: Target, settings: SendSettings) -> Generator[Sender]:
-    """A sender on `target`. Leaving the block waits until all records are sent, unless an error leaves it."""
+    """A sender on `target`. The end of the block waits until all records are sent, unless an exception ends it."""
     options = {
         "acks": "all" if settings.acks == "all" else int(settings.acks),
         "enable_idempotence": settings.acks == "all",
@@ -211,7 +211,7 @@ def _own(partitions: Collection[TopicPartition]) -> list[TopicPartition]:
 def _led(
     offsets_of: Callable[[Sequence[TopicPartition]], dict[TopicPartition, int]], partitions: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, int]:
-    """Request offsets. kafka-python 3.0 gets none of a partition without a leader, and raises KeyError."""
+    """Request offsets. Raises CliError for a partition without a leader, for which kafka-python 3.0 raises KeyError."""
     try:
         return offsets_of(_own(partitions))
     except KeyError as error:

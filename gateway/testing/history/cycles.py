@@ -21,9 +21,9 @@ Edges = Callable[[History, Versions], Iterable[tuple[Operation, Operation]]]
 def cycles(history: History, versions: Versions) -> Iterator[Finding]:
     """The cycles of each kind. A cycle that a stage has found is not reported again by later stages with more edges.
 
-    G0 has write edges only. G1c has read edges and the later kinds, without write edges: Kafka does not isolate the
-    writes of transactions from each other, so their order implies no order of the transactions. Cycles that need both
-    kinds of edges are G1c-ww.
+    G0 has write edges only. G1c has read edges only; G1c-process adds process edges, and G1c-realtime adds realtime
+    edges. These three have no write edges: Kafka does not isolate the writes of transactions from each other, so their
+    order implies no order of the transactions. Cycles that need both write and read edges are G1c-ww.
     """
     both = ((Anomaly.WRITE_CYCLE, _write_edges), (Anomaly.READ_CYCLE_WRITES, _read_edges))
     stages = (

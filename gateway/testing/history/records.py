@@ -73,5 +73,5 @@ def torn_transactions(history: History, versions: Versions) -> Iterator[Finding]
 
 
 def unknown_values(history: History, versions: Versions) -> list[Read]:
-    """Reads of values that no operation sent: the history is incomplete, or the cluster has invented records."""
+    """Reads of values that no operation sent: the history is incomplete, or a broker returned wrong data."""
     return [read for operation in history for read in operation.reads if (read.key, read.value) not in versions.writer]

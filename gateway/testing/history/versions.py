@@ -18,12 +18,14 @@ class Versions:
     def __init__(self, history: History) -> None:
         self.offsets: dict[Key, dict[int, set[Value]]] = defaultdict(lambda: defaultdict(set))
         self.index: dict[tuple[Key, Value], int] = {}
+        """The index of each record in its partition's order; the lowest one of a duplicated record."""
         self.last_index: dict[tuple[Key, Value], int] = {}
+        """As `index`, with the highest index of a duplicated record."""
         self.order: dict[Key, list[Value]] = {}
         self.read: set[tuple[Key, Value]] = set()
         """The records that a poll has returned."""
         self.taken: set[tuple[Key, Value]] = set()
-        """The records that polls of operations that have not failed returned; others must be read again."""
+        """The records that polls have returned in operations that have not failed; other records must be read again."""
         self.writer: dict[tuple[Key, Value], Operation] = {}
         for operation in history:
             self._note_reads(operation)

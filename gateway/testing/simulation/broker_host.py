@@ -84,7 +84,7 @@ class BrokerHost:
         nursery.start_soon(self._live, self._process)
 
     async def ready(self) -> None:
-        """Wait until the broker that was started last serves, or has ended without serving."""
+        """Wait until the broker has served once since the last `start`, or has ended without serving."""
         await self._ready.wait()
 
     async def _live(self, process: trio.CancelScope) -> None:

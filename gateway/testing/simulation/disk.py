@@ -84,7 +84,7 @@ class Disk:
         return before_ms / 1000, (busy_ms - before_ms) / 1000
 
     def crash(self, *, power_cut: bool) -> None:
-        """Make the process's store unusable; a power cut also loses unsynced commits, the newest of each log.
+        """Make the process's store unusable; a power cut also loses some of each log's newest unsynced commits.
 
         The process may still release its read leases; the underlying store is closed at the next `open`.
         """
@@ -103,7 +103,7 @@ class Disk:
         return self._medium.memory
 
     def lose(self, keeps_log: Callable[[PartitionKey], bool], keeps_property: Callable[[str], bool]) -> None:
-        """Delete all logs and properties except those that are kept; no process may run."""
+        """Delete all logs and properties except those that are kept, and all stray logs; no process may run."""
         medium = self._volatile
         for key in [key for key in medium.logs if not keeps_log(key)]:
             del medium.logs[key]

@@ -33,7 +33,7 @@ class World:
     """Everything in one simulation, determined by `seed`. `medium()` creates the medium of each disk.
 
     `largest_skew_ms` is the most by which any broker's wall clock was ahead. `on_step` is called with a host's name
-    whenever the host has received a message, or one of its blocking calls has taken effect.
+    after each event of the trace at that host, and whenever one of its blocking calls has taken effect or has failed.
     """
 
     def __init__(self, seed: int, medium: Callable[[], Medium] = VolatileMedium) -> None:
@@ -119,7 +119,8 @@ class SimEnvironment:
     async def run_blocking(self, call: Callable[[], T]) -> T:
         """See `Environment.run_blocking`: the call takes effect at a moment within its duration.
 
-        If the host crashes before that moment, the call has no effect; if after, it has its effect but does not return.
+        If the host crashes before that moment, the call has no effect; if it crashes after, the call has its effect. In
+        both cases StoreError is raised.
         """
         before_s, after_s = self._world.disk(self.host).busy_s()
         await self._pass_time(before_s)

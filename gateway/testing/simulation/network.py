@@ -19,6 +19,7 @@ from odradek.gateway.testing.simulation.pipe import End, Pipe, Reader
 FIRST_EPHEMERAL_PORT: Final = 49152
 CONNECT_TIMEOUT_S: Final = 3.0
 TAKEN_AT_ONCE: Final = 0.5
+"""The probability that `send_now` sends a message."""
 
 Record = Callable[[str, str], None]
 

@@ -59,7 +59,7 @@ class Pipe:
         return self._blocked()
 
     def arrivals(self, now: float) -> int:
-        """The number of writes and ends that have arrived by `now`."""
+        """The number of writes and ends that have arrived by `now`; 0 while the network is blocked."""
         if self._blocked():
             return 0
         if self._last_arrival <= now:

@@ -81,7 +81,7 @@ class MemoryPoller(Generic[T]):
             self._moving.pop(watched, None)
 
     def changed(self, watched: _Watched[T]) -> None:
-        """Check it in the next wait. Ignored if it is no longer registered, since its pipe may still change."""
+        """Check `watched` in the next wait, unless it was unregistered: its pipe may still change after that."""
         if watched.is_registered:
             self._moving[watched] = None
         self._changed.wake()

@@ -28,7 +28,7 @@ class Trace:
         self.count = 0
 
     def record(self, time_s: float, host: str, what: str) -> None:
-        """Add an event that happens now."""
+        """Add an event at the virtual time `time_s`."""
         event = Event(round(time_s * 1e6), host, what)
         self._hash.update(f"{event.time_us}\x00{host}\x00{what}\n".encode())
         self._kept.append(event)

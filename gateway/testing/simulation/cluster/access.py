@@ -325,7 +325,7 @@ def reduced(
 
 
 def merged(answers: Sequence[Message]) -> Message | None:
-    """Merges the answers to the parts of a request."""
+    """The answers to the parts of a request as one answer; None if there are none."""
     fetched = [each for each in answers if isinstance(each, FetchResponse)]
     if fetched:
         read = tuple(part for each in fetched for part in each.responses[0].partitions)
@@ -340,7 +340,7 @@ def merged(answers: Sequence[Message]) -> Message | None:
 
 
 def codes_of(value: object) -> Iterator[int]:
-    """Every error code in a response, at any depth."""
+    """Every error code in a response other than 0, at any depth."""
     for field in dataclasses.fields(cast("Any", value)):
         held: Any = getattr(value, field.name)
         if field.name.endswith("error_code"):

@@ -66,7 +66,7 @@ class Assignment(NamedTuple):
 
 
 class Assignments:
-    """Follows the metadata log. Each method raises Violation."""
+    """Follows the metadata log. Methods that check raise Violation."""
 
     def __init__(self) -> None:
         self.tally: Counter[str] = Counter()

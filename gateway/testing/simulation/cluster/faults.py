@@ -47,7 +47,7 @@ FAULTS: Final[Mapping[str, str]] = {
 
 
 def mix_of(world: World, wanted: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The kinds that the seed of `world` chooses among those that are wanted."""
+    """All kinds in `wanted`, in the order of `FAULTS`; if it is None, the kinds that the seed of `world` chooses."""
     chance = world.chance("mix")
     chosen = [kind for kind in FAULTS if chance.random() < 0.4]
     if wanted is not None:
@@ -153,7 +153,7 @@ class Faults:
             disk = self._world.disk(host.host)
             disk.errors.write_full = disk.errors.write_error = disk.errors.read_error = 0.0
             disk.pace = DiskPace()
-            if host in self._ending:
+            if host in self._ending:  # its fault was cancelled, maybe while the process was ending
                 await host.crash(power_cut=False)
             if not host.running:
                 host.start(nursery)

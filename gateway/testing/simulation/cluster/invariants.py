@@ -1,8 +1,8 @@
 """The invariants of a cluster, checked after every step in the nodes' memory and on their disks.
 
 A batch is committed once any replica's high watermark has passed it; it is recorded then, and compared with every
-replica from then on. A step is the arrival of a message at a node, or the moment when one of its blocking calls takes
-effect.
+replica from then on. A step is an event of the trace at a node, such as the arrival of a message, or the moment when
+one of the node's blocking calls takes effect.
 """
 
 from collections import Counter

@@ -6,9 +6,10 @@ The first controller forms the quorum and the others are added to it before the 
     a voter is restarted at another port       a voter loses its disk, is removed, and is added with its new directory
 
 In half of the runs controllers that are not voters also join by themselves (KIP-1186).
-A voter's disk is lost only while no other voter's disk is, and while every voter set that may be in force has three
-members: a smaller one has no majority without it. A voter is moved only while there are three, and no voter is removed
-until the log contains the new endpoint: as in Kafka, others that need its vote could not reach it otherwise.
+A voter's disk is lost only while no other voter's disk is, and while every voter set that contains it and may be in
+force has at least three members: a smaller one has no majority without it. A voter is moved only while all controllers
+are voters, and no voter is removed until the log contains the new endpoint: as in Kafka, others that need its vote
+could not reach it otherwise.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

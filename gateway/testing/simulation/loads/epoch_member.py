@@ -54,11 +54,11 @@ REFUSALS = EXPELLED | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_
 
 
 class NotNowError(Exception):
-    """A temporary error of the coordinator; send the request again."""
+    """A temporary error of the coordinator, or a fetch that failed; the request is sent again."""
 
 
 class ExpelledError(Exception):
-    """The coordinator has removed the member, or it is in another epoch."""
+    """The coordinator has removed the member, or has it in another epoch."""
 
 
 def raise_for(code: int) -> None:

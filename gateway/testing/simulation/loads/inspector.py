@@ -43,7 +43,7 @@ Seen = Callable[[int, PartitionData, list[tuple[int, str]]], None]
 
 
 class Inspector:
-    """Such a client, on a host, `admin` by default, that no fault affects."""
+    """A client on `host`, which faults do not cut off; each request is repeated until it is answered."""
 
     def __init__(self, broker: Brokers, host: str = "admin") -> None:
         self._client = broker.client(host)

@@ -42,7 +42,7 @@ VERSION_PREFIX = b"\x00\x00"
 
 
 class GroupError(Exception):
-    """An error of the coordinator, after which the member joins again or repeats the request."""
+    """An expected error of the coordinator or of a fetch, after which the member joins again or repeats the request."""
 
     def __init__(self, code: int) -> None:
         self.error = ErrorCode(code)
@@ -96,7 +96,7 @@ class SimReader:
         self._chance = chance
 
     async def fetch(self) -> None:
-        """Fetch once from each partition. Raises UnreachableError, GroupError, Violation."""
+        """Fetch once from each partition; without partitions, sleep. Raises UnreachableError, GroupError, Violation."""
         if not self.positions:
             await trio.sleep(HEARTBEAT_S)
             return

@@ -83,7 +83,7 @@ def check(condition: bool, invariant: Invariant, message: str) -> None:
 
 
 class Oracle:
-    """Records all answers in one simulation."""
+    """Records all answers in one simulation. Methods that check raise Violation."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[tuple[int, int], str] = {}
@@ -227,7 +227,7 @@ class Oracle:
         """An OffsetFetch returned `offset`.
 
         It must be the highest that was acknowledged, or one that was sent and never answered: such a commit may take
-        effect at any later time, even after a higher one of the same member.
+        effect at any later time, even after a higher one of the same member. Later answers are compared with `offset`.
         """
         floor = self._committed.get(partition, NO_OFFSET)
         unsure = self._unsure[partition, offset] > 0

@@ -89,7 +89,7 @@ class TransactionLoad:
             async with trio.open_nursery() as writers:
                 for transactional_id in IDS:
                     writers.start_soon(self._own, transactional_id, calm, writers)
-            self._pause_s = 10.0  # from now on there are only time-outs
+            self._pause_s = 10.0  # until the last transactions, only time-outs change anything
             await self._all_ended()
             for transactional_id in IDS:
                 await self._last_transaction(transactional_id)
