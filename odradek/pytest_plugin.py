@@ -1,12 +1,13 @@
-"""Fixtures that come with the package: a real broker for a test session, and a fresh topic for a test.
+"""Fixtures that come with the package: a real broker or cluster for a test session, and a fresh topic for a test.
 
     def test_hello(kafka_broker, kafka_topic):
         producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
         producer.send(kafka_topic, b"hello").get()
 
-The broker starts with the first test that asks for it and listens on a free port, so under pytest-xdist each worker has
-its own. Settings: the ini option or the command line option `odradek_storage` (`memory://`, a directory or a storage
-URL; memory by default) and the ini option `odradek_config` (lines of `name=value`, Kafka's names).
+The broker starts with the first test that uses it and listens on a free port, so under pytest-xdist each worker has
+its own. Settings: the ini option `odradek_storage` or the command line option `--odradek-storage` (`memory://`, a
+directory or a storage URL; memory by default), and the ini option `odradek_config` (lines of `name=value`, Kafka's
+names). The storage is that of `kafka_broker` only; the configuration is also that of `kafka_cluster`.
 """
 
 import uuid
@@ -50,7 +51,7 @@ def _setting(line: str) -> tuple[str, str]:
 def kafka_cluster(pytestconfig: pytest.Config) -> "Iterator[TestCluster]":
     """A cluster of three brokers, each a process, that runs until the session ends; `kafka_cluster.kill(1)` and so on.
 
-    A test that stops a broker starts it again.
+    A test that stops a broker has to start it again, since later tests use the same cluster.
     """
     from odradek.gateway.testing.cluster import cluster
 

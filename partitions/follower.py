@@ -49,7 +49,7 @@ class Follower(Reads):
     def may_fetch(self) -> bool:
         """True if everything below `position` is durable.
 
-        It may not be after a change of roles or of the leader: what was appended before it may still be written.
+        After a change of roles or of the leader this may be False: commits of earlier appends may still be in flight.
         """
         return self.state.durable_end_offset == self.state.log_end_offset
 

@@ -60,6 +60,7 @@ class Leader(Reads):
 
     def __init__(self, state: PartitionState, in_sync: InSyncReplicas) -> None:
         super().__init__(state)
+        # a log that was reopened (`over`) may end below the offset at which the epoch began
         self.epoch_start_offset = min(in_sync.epoch_start_offset, state.log_end_offset)
         self.in_sync = in_sync
         self._advance()
@@ -175,7 +176,7 @@ class Leader(Reads):
     ) -> Appended | Duplicate | Rejected:
         """Validate `records` and assign the next offsets to them.
 
-        With `all_in_sync` (acks=all) NOT_ENOUGH_REPLICAS is checked before all else; see `is_short`.
+        With `all_in_sync` (acks=all) NOT_ENOUGH_REPLICAS is checked before the records; see `is_short`.
 
         A writable buffer is patched in place and must not change until the write is durable; a read-only one is copied.
         A refused or duplicate batch is not modified. `api_version` is that of the Produce request,

@@ -15,7 +15,8 @@ transaction in this log. A client's batch is checked in this order; the first li
                             else                                                   OUT_OF_ORDER_SEQUENCE_NUMBER
     accepted, not transactional, but a transaction is open                         INVALID_TXN_STATE
 
-The broker's own batches (COORDINATOR) are checked by epoch only. A follower does not check what its leader accepted.
+Of the broker's own batches (COORDINATOR) the sequences are not checked. A follower does not check what its leader
+accepted.
 
 A transaction's life in this log:
 
@@ -24,7 +25,7 @@ A transaction's life in this log:
        ^                                     first offset kept                              until the high watermark
        +---------------------------------------------------------------------------------------- passes the marker
 
-A marker raises the entry's producer epoch, and with transaction version 2 it must (KIP-890): only a retry of the
+A marker may raise the entry's producer epoch, and with transaction version 2 it must (KIP-890): only a retry of the
 marker, after the transaction has ended, may repeat the epoch. The marker's coordinator epoch must not be below the last
 one.
 
@@ -183,7 +184,7 @@ class Producers:
         return Producers.restore(rows, [ended for ended in self._unreplicated if ended[1] < end_offset])
 
     def await_first_batch_retry(self, lost: Mapping[int, ProducerEntry]) -> None:
-        """Expect producers whose first batches were lost (a failed commit) or refused to send those batches again.
+        """Of producers whose first batches were lost (a failed commit) or refused, accept only their retries.
 
         For an unknown producer any sequence is accepted. Without this, a later batch in flight would be accepted, and
         the lost ones, sent again, would be refused. Not stored: a crash also ends the connections with such batches.

@@ -61,8 +61,8 @@ class Appended(NamedTuple):
 class Duplicate(NamedTuple):
     """An idempotent producer's retry of a batch that is in the log.
 
-    The original may not be durable yet: the caller waits until the high watermark is past `last_offset`.
-    `log_append_time_ms` is the batch's max timestamp, as in Kafka.
+    The original may not be durable yet: the caller waits as for a new batch, until the durable end or, with acks=all,
+    the high watermark is past `last_offset`. `log_append_time_ms` is the batch's max timestamp, as in Kafka.
     """
 
     base_offset: int

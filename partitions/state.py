@@ -211,7 +211,7 @@ class PartitionState:
             if aborted.first_offset < upper_offset:
                 found.append(aborted)
             if aborted.last_stable_offset >= upper_offset:
-                break
+                break  # transactions that end later begin at or above that offset
         return tuple(found)
 
     def expire_producers(self, now_ms: int) -> LogWrite | None:

@@ -2,7 +2,7 @@
 
 Batches are not decompressed, with two exceptions: on a compacted topic every record's key is checked, and if the header
 violates the upper timestamp bound, or there is a lower bound, every record's timestamp is checked, in order to report
-the bad records. Both may take long; `takes_long` is True for them. Kafka also compares the header's max timestamp with
+the bad records. `takes_long` is True if such a check may take long. Kafka also compares the header's max timestamp with
 the records and corrects it; here the header is trusted.
 """
 

@@ -329,8 +329,8 @@ class FaultyStore:
             self._inner.close()
 
     def crash(self, *, power_cut: bool) -> None:
-        """Crash the store: every later call except `close` raises StoreCrashedError. A wrapped memory store's medium
-        may be reopened at once; a store of files has to be closed first.
+        """Crash the store: later calls that read or write logs raise StoreCrashedError, and `close` does nothing. A
+        wrapped memory store's medium may be reopened at once; a store of files has to be closed first.
         """
         self.has_crashed = True
         if isinstance(self._inner, MemoryStore):

@@ -209,8 +209,8 @@ class PartitionStore(Protocol):
         ours, and nothing is written), without a gap unless the write is `replicated`; offsets in a gap belong to the
         log, and a segment that begins with such a write begins at the previous log end. A log start below the current
         one changes nothing; one above the log end, in a write without batches, first empties the log, including epochs
-        and producers, which continues from there: for a follower whose leader has deleted all that the follower has.
-        Whole segments below the log start are deleted.
+        and producers, and the log continues from there: for a follower whose leader has deleted all that the follower
+        has. Whole segments below the log start are deleted.
 
         Rolls to a new segment before the first *write* that would break the policy, as Kafka does before a record
         set; then one call spans two transactions and segments, and the first is durable before the second is visible. A
@@ -322,7 +322,7 @@ class Store(Protocol):
     """All logs of one broker, and a few named values beside them (cluster id, node id, format version)."""
 
     def partitions(self) -> Sequence[PartitionKey]:
-        """Return all partitions that have a log in the store, sorted."""
+        """Return all partitions that have a log in the store, sorted. Raises StoreError."""
         ...
 
     def holds(self, key: PartitionKey) -> bool:
@@ -368,7 +368,7 @@ class Store(Protocol):
         ...
 
     def properties(self) -> Mapping[str, str]:
-        """Return the named values."""
+        """Return the named values. Raises StoreError."""
         ...
 
     def set_properties(self, values: Mapping[str, str]) -> None:
@@ -386,5 +386,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Close every open partition and release the store's lock. Idempotent."""
+        """Close every open partition and release the store's lock. Idempotent. Raises StoreError when the last sync of
+        a log fails; everything is closed then, too.
+        """
         ...

@@ -13,7 +13,7 @@ class StoreOptions:
     just below a multiple of them. `hot_bytes` is how much of a log's end counts as recently written
     (`PartitionStore.is_hot`). `lending_map_bytes` is the size of a growing file's map from which on its pages are lent;
     below it readers get copies. `max_open_files` limits the descriptors of open logs, except for those in use; the
-    default and maximum is a quarter of the process's limit.
+    maximum is a quarter of the process's limit, and the default is that maximum or 30,000, whichever is lower.
     """
 
     max_value_bytes: int = 64 * _PAGE_BYTES - _PAGE_HEADER_BYTES

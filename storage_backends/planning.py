@@ -34,7 +34,8 @@ _CONTINUE: Final = RunStart.CONTINUE
 
 @mutable
 class Run:
-    """Writes to one segment in one transaction; `base_offset` is the log end before them.
+    """Writes to one segment in one transaction; `base_offset` is the log end before them, after a restart the offset at
+    which the emptied log continues.
 
     `size_bytes` is that of their batches.
     """

@@ -1,4 +1,4 @@
-"""Kafka's wire protocol: bytes to values and back, with no I/O, clock or chance.
+"""Kafka's wire protocol: bytes to values and back, without I/O, clocks or randomness.
 
 ``messages`` (requests and responses, one module per API) and ``stored`` (the records of Kafka's internal topics)
 declare the fields of every version with the means of ``types`` and ``schema``; ``codec`` generates the code that reads

@@ -248,7 +248,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
     ApiKey.END_TXN: (0, 5),
     ApiKey.WRITE_TXN_MARKERS: (1, 2),
-    # Version 6 names topics by id.
+    # Version 6, which names topics by id, is not implemented.
     ApiKey.TXN_OFFSET_COMMIT: (0, 5),
     ApiKey.DESCRIBE_ACLS: (1, 3),
     ApiKey.CREATE_ACLS: (1, 3),
@@ -263,7 +263,7 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: (1, 2),
     ApiKey.EXPIRE_DELEGATION_TOKEN: (1, 2),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: (1, 3),
-    # Version 3 adds an error message to each result.
+    # Version 3, which adds an error message to each result, is not served.
     ApiKey.DELETE_GROUPS: (0, 2),
     ApiKey.ELECT_LEADERS: (0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
@@ -325,7 +325,7 @@ CONTROLLER_ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ENVELOPE: (0, 0),
     ApiKey.BROKER_REGISTRATION: (0, 4),
-    # Version 2 adds the directories in which a broker accepts no new replicas (KIP-1066).
+    # Version 2, which adds the directories in which a broker accepts no new replicas (KIP-1066), is not served.
     ApiKey.BROKER_HEARTBEAT: (0, 1),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
     ApiKey.CONTROLLER_REGISTRATION: (0, 0),

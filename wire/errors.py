@@ -1,8 +1,8 @@
 """Errors of the protocol: the exceptions of this package, and Kafka's error codes.
 
-The exceptions are split by who is at fault, which determines what the caller does: close the connection
-(:class:`DecodeError`, :class:`FrameTooLargeError`), answer with UNSUPPORTED_VERSION (:class:`UnsupportedVersionError`),
-or report a bug of ours (:class:`EncodeError`).
+The exceptions are split by cause. The broker closes the connection of a peer that causes one (:class:`DecodeError`,
+:class:`FrameTooLargeError`, :class:`UnsupportedVersionError`). For a stored record UnsupportedVersionError means that a
+newer Kafka wrote it. :class:`EncodeError` is a bug of ours.
 """
 
 from __future__ import annotations

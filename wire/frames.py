@@ -12,8 +12,8 @@ How memory is used:
 - Small frames share a chunk, so one receive can return many of them. A chunk is filled once from its start to its end,
   then replaced and never reused: frames are views of it, and keep it alive. (Reusing a receive buffer while a commit is
   pending would silently corrupt batches.)
-- A frame that does not fit into the rest of the chunk gets its own buffer.  It grows with the bytes actually received,
-  at most fourfold at a time, so an announced length allocates nothing by itself.
+- A frame that does not fit into the rest of the chunk gets its own buffer.  Above ``MAX_CHUNK_BYTES`` it grows with the
+  bytes actually received, at most fourfold at a time, so an announced length alone allocates little.
 - Chunks start small, grow while receives fill them and shrink while they do not, so that thousands of idle connections
   need little memory.
 """
@@ -32,7 +32,7 @@ MIN_RECEIVE_BYTES = 512
 """A chunk with less room than this is replaced."""
 
 GROWTH = 4
-"""The maximal size of a frame's own buffer, as a multiple of the bytes received for it."""
+"""The maximal size of a frame's own buffer above ``MAX_CHUNK_BYTES``, as a multiple of the bytes received for it."""
 
 
 class FrameReader:

@@ -40,8 +40,8 @@ _response_encoders: dict[tuple[type[Message], int], tuple[struct.Struct, Encoder
 def read_request_header(view: memoryview) -> tuple[ApiKey, int, int, str | None, TaggedFields, int]:
     """Read a request's header: its API, version, correlation id, client id, tagged fields, and the offset of the body.
 
-    The version may be unknown: the dispatcher compares it with the table. Raises UnsupportedVersionError for an API key
-    that Kafka does not have and DecodeError for an invalid header; Kafka closes the connection for either.
+    The version may be unknown: the dispatcher compares it with the table. Raises UnsupportedVersionError for an unknown
+    API key and DecodeError for an invalid header; Kafka closes the connection for either.
     """
     try:
         number, version, correlation_id, size = _REQUEST_START.unpack_from(view, 0)

@@ -110,6 +110,7 @@ class BatchFilter:
         retained = records if header.is_control else [each for each in records if self._is_newest(header, each)]
         if not retained:
             return without_records(header) if self._must_stay(header) else None
+        # The first cleaning that finds a tombstone or a removable marker sets the horizon; one after it removes them.
         waits = header.delete_horizon_ms is None and (
             (useless and header.is_control) or any(each.is_tombstone for each in retained)
         )
@@ -133,4 +134,5 @@ class BatchFilter:
             return False
         if last.last_offset >= 0:
             return header.last_offset == last.last_offset
+        # No batch of the producer's current epoch is known: the marker that set the epoch is kept.
         return header.is_control and header.producer_epoch == last.producer_epoch

@@ -44,6 +44,7 @@ class OffsetMap:
         digest, position, found = self._find(key)
         if not found:
             self._count += 1
+        # Offsets are stored plus one, since 0 marks an unused slot.
         self._table[position : position + SLOT_BYTES] = digest + (offset + 1).to_bytes(8, "big")
         self.latest_offset = offset
         return True

@@ -52,7 +52,10 @@ class FollowerSession:
         return SessionPart(self._id, self._epoch, _topics(changed, max_bytes), _forgotten(gone))
 
     def take(self, response: FetchResponse) -> Iterator[tuple[TopicPartition, PartitionData]]:
-        """Process the response to the last request; yields its partitions, none if it reports a session error."""
+        """Process the response to the last request; yields its partitions, none if it reports a session error.
+
+        The session is updated when the iteration begins, so the result has to be iterated.
+        """
         if response.error_code != ErrorCode.NONE:
             self.restart()
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:

@@ -1,4 +1,4 @@
-"""Reads the files of a log that another process writes: used by `odradek.pipeline`.
+"""Reads the files of a log that another process writes: used by `odradek.pipeline` and `odradek sql`.
 
 Sealed segments never change, but they may be removed (retention, DeleteRecords, a deleted topic) or replaced
 (compaction) at any time: then `SegmentGoneError` is raised, and a new `LogView` has the current segments. A file that
@@ -10,9 +10,9 @@ LMDB's table of readers is private to the broker (see `segment`), so a read tran
 keep the writer from reusing pages. But LMDB never changes a page in place, and a page that belongs to transaction T is
 freed by T+1 at the earliest and written again by T+3 at the earliest: without readers, a write transaction W takes
 pages that transactions below W-1 freed. So the pages read for T are valid if, after reading, no transaction above T+1
-has ended; else they are read again. Later transactions replace only the rows other than batches, and the pages on the
-path to the log's last entry; these are copied in about ten reads, with no decoding in between. The other pages of the
-log, and all values on pages of their own, stay unchanged for as long as the segment exists, since the log is only
+has ended; else they are read again. Later transactions replace only the pages of rows other than batches, and those on
+the path to the log's last entry; these are copied in about ten reads, with no decoding in between. The other pages of
+the log, and all values on pages of their own, stay unchanged for as long as the segment exists, since the log is only
 appended to. (A truncation removes them, but it only affects offsets that were never committed, which no view contains.)
 
 Files are not mapped and no LMDB code runs, so a damaged file raises an error and never crashes the process.
@@ -55,7 +55,8 @@ from odradek.wire.records.errors import InvalidRecordBatch
 __all__ = ["LmdbLogs", "LogGoneError", "LogView", "SegmentGoneError", "logs_in", "open_lmdb_beside"]
 
 MAX_ATTEMPTS: Final = 10_000
-"""The maximal number of attempts to read the active segment while transactions end too quickly; one takes about 50 µs.
+"""The maximal number of attempts to read the active segment while transactions end too quickly; an attempt takes about
+50 µs.
 """
 
 
@@ -113,8 +114,9 @@ class SegmentFile:
         return self._rows
 
     def values(self, start_offset: int, end_offset: int, since_ms: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Yield the values with offsets in the range, each with its last offset; the first may begin before the range.
-        With `since_ms`, values whose timestamps are all lower may be omitted. Raises StoreCorruptError, StoreError.
+        """Yield the values with offsets in the range, each with its last offset; the first and the last may extend
+        beyond the range. With `since_ms`, values whose timestamps are all lower may be omitted. Raises
+        StoreCorruptError, StoreError.
         """
         try:
             if since_ms is not None:
@@ -140,7 +142,9 @@ class SegmentFile:
                 return
 
     def _first_since(self, since_ms: int) -> int:
-        """Return an offset below which all timestamps are smaller; 0 if the time index may have changed since."""
+        """Return an offset below which all timestamps are lower than `since_ms`; 0 for an active segment, since a later
+        transaction may have replaced the pages of its time index.
+        """
         if not self._sealed or since_ms <= 0:
             return 0
         found = self._pages.floor(self._pages.meta.roots[1], ROW_KEY.pack(TIME, since_ms))
@@ -277,7 +281,7 @@ def open_sealed(directory: Path, info: SegmentInfo) -> SegmentFile:
 
 def _opened(path: Path, *, sealed: bool) -> SegmentFile | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # else opening a named pipe blocks
     except FileNotFoundError:
         return None
     except OSError as error:

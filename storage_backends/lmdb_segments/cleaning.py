@@ -1,9 +1,10 @@
 """Replaces a run of sealed segments by a compacted one; a crash leaves either the old ones or the new one.
 
-The new segment is written under another name, and synced. Then, in this order: it is renamed to `<base>.cleaned`, which
-is the point of no return; one transaction replaces the old ones by it in the active segment's metadata; readers switch
-to it; the old files are removed; it gets its final name. A process that finds a `.cleaned` file when it opens the
-partition repeats these steps.
+The new segment is written under another name, and synced. Then, in this order: it is renamed to `<base>.cleaned`; one
+transaction replaces the old ones by it in the active segment's metadata; readers switch to it; the old files are
+removed; it gets its final name. A process that finds a `.cleaned` file when it opens the partition repeats the steps
+after the first. If the transaction fails, the `.cleaned` file is removed and the old segments remain, unless the
+metadata may already contain the new one.
 """
 
 import logging

@@ -21,7 +21,8 @@ from odradek.storage_backends.lmdb_segments.layout import SEGMENT_SUFFIX
 from odradek.wire.records.errors import InvalidRecordBatch
 
 ForeignError = (lmdb.Error, OSError, MemoryError, InvalidRecordBatch)
-"""The exceptions of LMDB and the operating system; catch them and raise the result of `mapped`."""
+"""The exceptions of LMDB, of the operating system and of damaged batches; catch them and raise the result of `mapped`.
+"""
 
 _FULL = {
     errno.ENOSPC: "the file system is full: free space on it, lower retention.bytes or retention.ms, or add a disk",

@@ -18,8 +18,8 @@ T = TypeVar("T")
 MAX_FILES: Final = 30_000
 """The default limit of open files: Linux allows a process 65,530 memory maps (vm.max_map_count)."""
 _SHARE: Final = 4
-_ROOM_FILES: Final = 48
-_LOOKS: Final = 256
+_ROOM_FILES: Final = 48  # the descriptors that `with_room` tries to free
+_LOOKS: Final = 256  # the items that one `trim` checks at most, so that it takes little time
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 

@@ -262,6 +262,7 @@ class LmdbPartition:
                 continue
             with self._reading(segment) as (txn, log):
                 offset = first_batch_at(txn, log, timestamp_ms, state.meta.log_start_offset)
+            # The transaction may contain a commit that is newer than `state`.
             if offset is not None and offset < state.meta.log_end_offset:
                 return offset
         return None

@@ -70,7 +70,7 @@ def salvage_segment(directory: Path, base_offset: int, context: StoreContext) ->
 
 
 def _copy_valid(path: Path, draft: Path, base_offset: int) -> bool:
-    """Run the worker until it succeeds; return False if it never does."""
+    """Run the worker until it succeeds, at most `_ATTEMPTS` times; return whether it has succeeded."""
     limit = _NO_LIMIT
     for _ in range(_ATTEMPTS):
         draft.unlink(missing_ok=True)

@@ -84,7 +84,8 @@ class EnvSettings(NamedTuple):
 
 
 def env_settings(policy: LogPolicy, options: StoreOptions, *, synced: bool, need_bytes: int = 0) -> EnvSettings:
-    """Return settings with a map that a segment of that policy, or one write of `need_bytes`, never fills.
+    """Return settings with a map that a segment of that policy, or one write of `need_bytes`, does not fill, unless
+    readers keep freed pages from being reused.
 
     The map is address space, not memory or disk.
     """

@@ -116,7 +116,8 @@ class SegmentLog:
             return
         active = self._active
         if active.is_short_of_map(size_bytes) and not active.grow(size_bytes) and active.is_short_of_map(size_bytes):
-            # clients hold pages (a lease taken since the first check alone is no reason), or address space is short
+            # Clients hold pages, or address space is short. The check is repeated since `grow` also returns False for a
+            # lease that was taken after the first check, and then the map only has to grow above three quarters.
             self._start_fresh(size_bytes, synced=synced)
         try:
             self._append(run.writes, size_bytes)
@@ -133,7 +134,7 @@ class SegmentLog:
         active, before, options = self._active, self.state.meta, self._context.options
         active.check()
         if not active.is_open or active.is_short_of_map(run.size_bytes):
-            return False  # opening it may wait, so it is done in a thread
+            return False  # opening or growing it may wait, so a thread does that
         if run.writes:
             try:
                 self._publish(self._write_once(lambda txn, log: append_writes(txn, log, before, run.writes, options)))
@@ -157,7 +158,9 @@ class SegmentLog:
         self._publish(self._write(lambda txn, log: append_writes(txn, log, before, writes, options), size_bytes))
 
     def _write(self, change: Callable[[WriteTxn, LogDb], T], size_bytes: int = 0) -> T:
-        """Run `change` in a transaction of the active segment; once more if the map was full and could be enlarged."""
+        """Run `change` in a transaction of the active segment; again after each time that the map was full and could be
+        enlarged.
+        """
         while True:
             try:
                 return self._write_once(change)
@@ -192,6 +195,7 @@ class SegmentLog:
         active.watch()
         self._switch(active, meta, sealed)
         self.synced = synced
+        # A new segment with the same base offset that is not synced either has the same marker.
         if not old_synced and not (old.base_offset == base_offset and not synced):
             self._marker(old.base_offset).unlink(missing_ok=True)
 

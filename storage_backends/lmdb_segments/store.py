@@ -211,7 +211,7 @@ class LmdbStore:
     def _create(self, key: PartitionKey, directory: Path, policy: LogPolicy) -> OpenedLog:
         """Create a partition's directory with one empty segment under another name, and rename it, so that it appears
         complete or not at all. The segment stays open, which the rename does not affect: this saves system calls, after
-        each of which the thread has to wait for the interpreter lock, long in a busy broker.
+        each of which the thread has to wait for the interpreter lock, which takes long in a busy broker.
         """
         draft = directory.with_name(directory.name + NEW_SUFFIX)
         if draft.exists():

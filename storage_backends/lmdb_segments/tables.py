@@ -209,7 +209,7 @@ def _sealed(key: bytes, value: bytes) -> SegmentInfo:
 
 
 def put_rows(txn: WriteTxn, carried: LogRows) -> None:
-    """Write the rows unchanged, as the first contents of a new segment."""
+    """Write the rows to a segment that has no rows of these kinds."""
     _put_producers(txn, carried.producers)
     _put_history(txn, LogWrite(epochs=visible_epochs(carried.epochs, 0), aborted=carried.aborted))
     if carried.clean_offset:

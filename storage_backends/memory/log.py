@@ -29,7 +29,8 @@ from odradek.wire.values import mutable
 class MemorySegment:
     """Batches in offset order, and their last offsets beside them for bisection.
 
-    `producers` are the rows of the log's producers at the segment's begin; None in a compacted segment.
+    `producers` are the rows of the log's producers at the segment's start; None in a compacted segment, and in one that
+    began an empty log.
     """
 
     base_offset: int

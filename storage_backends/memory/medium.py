@@ -1,4 +1,4 @@
-"""The logs and properties of a memory store, which exist longer than the store, as a disk's data longer than a process.
+"""The logs and properties of a memory store. They exist longer than the store, as data on a disk does.
 
 With `power_cuts` the medium also keeps, for each log, the data that a disk may have after a power cut: the state at the
 last synced commit, and the unsynced commits after it in order. The fault wrapper and the simulation use that.

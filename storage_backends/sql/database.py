@@ -28,8 +28,8 @@ _PIN: Final = (
 
 
 class Database:
-    """Engines for writing and for reading. Methods raise only StoreError. `writes` is True for the broker that owns the
-    database. Without it a SQLite file is not changed, and statements that write fail.
+    """Engines for writing and for reading. Methods other than `dedicated` raise only StoreError. `writes` is False for
+    a process that only reads: a SQLite file is then not changed, and statements that write to it fail.
     """
 
     def __init__(self, url: str, *, writes: bool = True) -> None:

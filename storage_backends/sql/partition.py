@@ -62,8 +62,8 @@ class SqlPartition:
         self._tail = HotTail(store.tails, state.log_end_offset)
         self._failed = False
         self._closed = False
-        # Whether the last commit wrote rows of records; None if unknown, before the first commit after the setting
-        # changed.
+        # Whether the last commit wrote rows of records; None if unknown: before the first commit after the log was
+        # opened or the setting changed.
         self._has_columns: bool | None = None if had_columns or policy.columns else False
 
     @property
@@ -179,7 +179,7 @@ class SqlPartition:
             return None if largest is None else queries.find_at(connection, self.log, start, end, largest)
 
     def producers_before(self, end_offset: int) -> ProducersAt:
-        """See `PartitionStore.producers_before`. None, since the rows are only kept as of the log end."""
+        """See `PartitionStore.producers_before`: always no rows, since they are only kept as of the log end."""
         del end_offset
         with self._using() as state:
             return ProducersAt(state.log_start_offset, NO_ROWS)
@@ -265,7 +265,7 @@ class SqlPartition:
         return sum(info.size_bytes for info in self.segments())
 
     def first_offset(self) -> int | None:
-        """Return the offset below which batches may be deleted; None once the log is closed."""
+        """Return the offset below which batches may be deleted; None once the log is closed or has failed."""
         with self._lock:
             return None if self._closed or self._failed else self._state.segments[0].base_offset
 

@@ -1,6 +1,6 @@
 """The tests of the history of leader epochs. The fixtures are those of `conformance`. Operations that replace a log's
-segments, or move the log, must not lose it (KAFKA-20961): a follower would be truncated at the wrong offset, or not at
-all.
+segments, or move the log, must not lose the history (KAFKA-20961): a follower would be truncated at the wrong offset,
+or not at all.
 """
 
 from typing import Final

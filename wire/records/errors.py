@@ -1,7 +1,8 @@
 """Errors of record batches, one exception per condition.
 
-The peer is at fault (or, for batches read back, the store). The gateway maps each class to the Kafka error code that is
-named beside it.
+The cause is the peer or, for batches that are read from it, the store. Each docstring names Kafka's error code for the
+condition; which code a response has is decided by `partitions` (`validation`, `imports`) and, for stored batches, by
+the gateway.
 """
 
 

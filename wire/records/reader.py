@@ -1,12 +1,13 @@
 """Decode the records of a batch (KIP-82, KIP-98).
 
 Not for the hot path: a broker stores and sends batches unparsed. Used by lookups by timestamp, coordinators that replay
-their topics, tools and Spark. All functions copy what they return, so the buffer may be reused afterwards, and none
-checks the CRC: call `check_crc` first if the bytes are from a peer.
+their topics, tools and Spark. All functions except `records_section` copy what they return, so the buffer may be reused
+once an iterator is exhausted. None checks the CRC: call `check_crc` first if the bytes are from a peer.
 
-    length varint | attributes i8 | timestamp delta varlong | offset delta varint | key | value | header
-    count varint | headers: key, value                                     keys and values: length varint (-1
-    is null), bytes
+    length varint | attributes i8 | timestamp delta varlong | offset delta varint | key | value |
+    header count varint | headers: key, value
+
+A key or value is its length as a varint (-1: null), then its bytes.
 """
 
 from collections.abc import Iterator
@@ -170,7 +171,7 @@ def _coordinator_epoch(value: bytes | None) -> int:
 
 
 def records_section(buf: BytesLike, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES) -> memoryview:
-    """Return the decompressed records, after checks of the header.
+    """Return the decompressed records, after checks of the header; without compression they are a view of `buf`.
 
     Raises CorruptBatch, UnsupportedCodec, RecordTooLarge.
     """

@@ -95,7 +95,10 @@ def _metadata_frame(kind: type[Message], version: int) -> bytes:
 
 
 def decode_metadata_record(buf: Buffer) -> tuple[Message, int]:
-    """Decode the value of a metadata record; returns the record and its version."""
+    """Decode the value of a metadata record; returns the record and its version.
+
+    Raises UnsupportedVersionError for a frame version, type or version that is unknown.
+    """
     view = as_view(buf)
     frame_version, number, version, pos = _read_metadata_frame(view)
     if frame_version != METADATA_FRAME_VERSION:

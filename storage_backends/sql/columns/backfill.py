@@ -33,8 +33,8 @@ _BATCHES: Final = text(
 
 class SqlBackfill:
     """Adds the rows of logs, from their newest records to their oldest, one chunk per transaction. Commits, deletions
-    and compaction by the broker may run concurrently: both lock the log's row while they change data that rows depend
-    on.
+    and compaction by the broker may run concurrently: the broker and the backfill lock the log's row while they change
+    data that rows depend on.
     """
 
     def __init__(self, url: str) -> None:
@@ -53,6 +53,7 @@ class SqlBackfill:
             if (found := connection.execute(_LOG, columns).one_or_none()) is None:
                 raise LogGoneError(f"{key} is no more: the topic was deleted")
             statements.lock(connection, found.id)
+            # read again: a transaction for which the lock waited may have changed it
             _, start, log_start, log_end = connection.execute(_LOG, columns).one()
             before = log_end if start is None else start
             rows = _chunk(connection, found.id, log_start, before)

@@ -19,7 +19,9 @@ LONG_KEY_BYTES: Final = 1024
 
 @mutable
 class Rows:
-    """Rows of `odradek_records` and `odradek_markers`, by statement parameters."""
+    """Rows of `odradek_records` and `odradek_markers`, as the parameters of the statements that insert them.
+    `size_bytes` is that of the decoded batches.
+    """
 
     records: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     markers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -33,7 +35,7 @@ class Rows:
 
 
 def rows_of(batches: Iterable[StoredBatch]) -> Rows:
-    """Return the rows of batches. For a batch that cannot be decoded a warning is logged, and there are no rows."""
+    """Return the rows of batches. A batch that cannot be decoded is left out, with a warning in the log."""
     rows = Rows()
     for batch in batches:
         header = parse_header(batch.data)

@@ -104,7 +104,9 @@ def put_in_place(
 
 
 def purge(connection: Connection, log: int, before: int, rows: int) -> bool:
-    """Delete up to `rows` unused rows: those below `before` or `columns_start`. Returns True if there was one."""
+    """Delete up to `rows` unused rows: those below `before` or `columns_start`, and all if `columns_start` is not set.
+    Returns True if there was one; if there was none, deletes the unused markers instead.
+    """
     start = connection.execute(_GET_START, {"log": log}).scalar_one_or_none()
     bound = _BEYOND_ALL if start is None else max(before, start)
     if connection.execute(_PURGE, {"log": log, "before": bound, "rows": rows}).rowcount > 0:
