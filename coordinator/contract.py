@@ -5,11 +5,12 @@ The contract (after Kafka's coordinator runtime, KIP-848 and the `coordinator-co
 - An operation reads the state and returns an `Outcome`: records to write and replies to send. It may keep *soft* state,
   which a restart may lose (held requests, timers), but never changes the state that records describe.
 - The runtime immediately replays the outcome's records into the shard, so that the next operation sees them. It appends
-  all records of the meantime in one transaction, and sends the replies only when that transaction is durable. Replies
-  of reads also wait, because they may depend on records that are not durable yet.
+  them to the log; records of several operations may be written in one transaction. It sends the replies only when the
+  records are committed, that is, when every in-sync replica has them on disk. Replies of reads also wait, because they
+  may depend on records that are not committed yet.
 - A frequent request that writes nothing (Heartbeat) returns its reply directly, which waits in the same way.
-- When an append fails, the shard is discarded, every waiting caller gets an error, and a new shard is built by
-  replaying the log. So the state always equals that of a replay.
+- When a write fails, the shard is discarded, every waiting caller gets an error, and a new shard is built by replaying
+  the log. So the state always equals that of a replay.
 - Time is passed in as `now_ms`; `next_deadline_ms` returns when `on_time` is due.
 """
 
@@ -48,7 +49,7 @@ class ShardRecord:
 
 @immutable
 class Reply:
-    """The response to the request of `token`; sent once the outcome's records are durable."""
+    """The response to the request of `token`; sent once the records of this and all earlier outcomes are committed."""
 
     token: Token
     value: object
@@ -87,7 +88,10 @@ class Shard(Protocol):
     def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
         """Apply the record at `offset` of the log, written by the partition's leader of `epoch`.
 
-        Durable state changes only here. Offsets grow, and may have gaps. Raises nothing for records of older versions.
+        Durable state changes only here. Offsets grow, and may have gaps. Records of older versions are accepted too.
+
+        Raises:
+            odradek.wire.errors.ProtocolError: the record cannot be decoded.
         """
         ...
 
@@ -108,5 +112,5 @@ class Shard(Protocol):
         ...
 
     def forget(self, token: Token) -> None:
-        """The client of `token` has disconnected; a later reply to it is dropped."""
+        """Called when the request of `token` no longer waits, as after a disconnect; a later reply to it is dropped."""
         ...

@@ -1,4 +1,4 @@
-"""Computes the partition of `__consumer_offsets` that owns a group."""
+"""Computes the partition of `__consumer_offsets` that owns a group, or of `__transaction_state` a transactional id."""
 
 from functools import lru_cache
 
@@ -18,10 +18,10 @@ def java_string_hash(text: str) -> int:
 # Called for every request of every group: ten thousand names are about a megabyte.
 @lru_cache(maxsize=10_000)
 def partition_for(group_id: str, count: int) -> int:
-    """Returns the partition, out of `count`, that coordinates `group_id`; every broker and client tool computes the
-    same.
+    """Returns the partition, out of `count`, that coordinates `group_id`, which may also be a transactional id.
 
-    Kafka takes the absolute value, or 0 for the smallest integer, which has no absolute value in Java.
+    Every broker and client tool computes the same. Kafka takes the absolute value of the hash, or 0 for the smallest
+    integer, which has no absolute value in Java.
     """
     hashed = java_string_hash(group_id)
     return (0 if hashed == -_SIGN_BIT else abs(hashed)) % count

@@ -30,7 +30,10 @@ class Timer:
 
 @dataclass(slots=True)
 class Timers:
-    """A heap of timers. Equal deadlines fire in the order in which they were set, so runs are reproducible."""
+    """A heap of timers. The order of equal deadlines depends only on the calls so far, so runs are reproducible.
+
+    It need not be the order in which they were set, since a timer that was moved gets a new place in the heap later.
+    """
 
     _heap: list[tuple[int, int, Timer]] = field(default_factory=list[tuple[int, int, Timer]])
     _sequence: int = 0
@@ -52,7 +55,7 @@ class Timers:
         timer.deadline_ms = None
 
     def next_deadline_ms(self) -> int | None:
-        """Returns a time before which no timer fires; None when none is set. Only right after `pop_due` is it exact."""
+        """Returns a time before which no timer fires, None without entries. It is exact after `pop_due` gave None."""
         # Correcting the heap's top here would cost as much as the rest of a heartbeat.
         return self._heap[0][0] if self._heap else None
 

@@ -53,7 +53,7 @@ def _topic_chain(name: str, overrides: Mapping[str, str], layers: BrokerLayers) 
 
 
 def describe_broker(layers: BrokerLayers, options: DescribeOptions) -> tuple[DescribeConfigsResourceResult, ...]:
-    """Returns every config of this broker, and the configs that were set under names unknown here."""
+    """Returns every config of this broker that is not internal, and every other one, known or not, that was set."""
     shown = [name for name, definition in BROKER_CONFIGS.items() if not definition.internal]
     texts = {name: format_value(layers.values[name]) for name in shown}
     texts = {**layers.originals, **texts}

@@ -10,7 +10,8 @@ from odradek.wire.values import immutable
 class LogSettings:
     """The settings of a topic's logs. Names are Kafka's topic configs with underscores; -1 is "no limit".
 
-    `sql_columns` is our `odradek.sql.columns`.
+    `compression_level` is the level for `compression_type`, None if that has no levels. `sql_columns` is our
+    `odradek.sql.columns`.
     """
 
     segment_bytes: int

@@ -10,7 +10,7 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 def parse_integer(text: str, bits: int) -> int | None:
     """Returns the signed integer of `bits` bits in `text`, None if it is not one."""
-    if not _INTEGER.fullmatch(text) or len(text) > bits:  # a number with that many digits cannot fit
+    if not _INTEGER.fullmatch(text) or len(text) > bits:  # more digits cannot fit, unless they are leading zeros
         return None
     value = int(text)
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None

@@ -1,4 +1,7 @@
-"""Validation of the configs that a request sets. All raise ConfigRefusedError with Kafka's error code and message."""
+"""Validation of the configs that a request sets. All functions raise ConfigRefusedError with Kafka's error code.
+
+The messages are Kafka's, except those about client metrics and about protections that are not implemented.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

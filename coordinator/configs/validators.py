@@ -82,7 +82,7 @@ class NonEmpty:
 
 @immutable
 class ListOf:
-    """A list of distinct, non-empty strings, only of the `allowed` ones if there are any."""
+    """A list of non-empty strings, only of the `allowed` ones if there are any; `Definition.parse` drops duplicates."""
 
     allowed: tuple[str, ...] = ()
     may_be_empty: bool = True

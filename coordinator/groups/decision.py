@@ -1,4 +1,4 @@
-"""The input of a group shard's operations about a client, and the collected decisions."""
+"""What a group shard's operations get about the client of a request, and the decisions that they collect."""
 
 from collections.abc import Iterable
 from dataclasses import field
@@ -48,7 +48,7 @@ class Decision:
         self.replies += attempt.replies
 
     def reply(self, token: Token, value: object) -> None:
-        """Send `value` to the request of `token`, once the records are durable."""
+        """Send `value` to the request of `token`, once the records are committed."""
         self.replies.append(Reply(token, value))
 
     def outcome(self) -> Outcome:

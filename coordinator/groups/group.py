@@ -57,7 +57,7 @@ class CommitRequest(Protocol):
 
     @property
     def generation_id_or_member_epoch(self) -> int:
-        """The generation or member epoch that the member believes to be current, or -1."""
+        """The generation or member epoch in the request, -1 if it has none."""
         ...
 
     @property

@@ -1,4 +1,7 @@
-"""Routes a record to the part of the shard that it belongs to: the only code that changes durable state."""
+"""Routes a record to the part of the shard that it belongs to.
+
+Apart from this, only the end of a producer's transaction (`GroupShard.replay_end`) changes durable state.
+"""
 
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.classic.group import ClassicGroup

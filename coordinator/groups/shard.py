@@ -2,8 +2,8 @@
 
 Operations take the decoded requests and return an `Outcome`; the runtime replays its records, writes them and sends the
 replies (see `coordinator.contract`). The reply to JoinGroup or SyncGroup may come with a later outcome. Requests that
-may concern groups of several shards (DescribeGroups, DeleteGroups, OffsetFetch from version 8 on, ListGroups) are split
-by the handler, which joins the replies.
+may concern groups of several shards (DescribeGroups, ConsumerGroupDescribe, DeleteGroups, OffsetFetch from version 8
+on, ListGroups) are split by the handler, which combines the replies.
 """
 
 from collections.abc import Callable, Collection

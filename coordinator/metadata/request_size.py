@@ -30,8 +30,8 @@ def check_partitions(count: int) -> None:
 def check_create_topics(context: DecisionContext, request: CreateTopicsRequest) -> None:
     """Raise RefusedError (POLICY_VIOLATION) if CreateTopics requests too much; then none of its topics is created.
 
-    Topics that occur twice in the request do not count. The partitions of topics that exist, or whose names are
-    invalid, count as partitions, but they write no record.
+    Topics that occur more than once in the request do not count. The partitions of topics that exist, or whose names
+    are invalid, count as partitions, but they write no record.
     """
     default = context.number("num.partitions")
     topics = _once(request.topics)

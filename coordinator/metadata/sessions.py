@@ -1,7 +1,7 @@
 """Sessions of brokers: the active controller's soft state, which is not in the metadata log.
 
-Heartbeats are not in the log, so that it does not grow in an idle cluster. The price: a controller that has just become
-active does not know when each broker last sent one. It starts a full session for each unfenced broker, but allows
+Heartbeats are not in the log, so that it does not grow in an idle cluster. Therefore a controller that has just become
+active has no record of when each broker last sent one. It starts a full session for each unfenced broker, but allows
 another incarnation to register in its place at once: a broker keeps its id only if it has contacted *this* controller
 (as in Kafka).
 

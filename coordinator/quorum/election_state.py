@@ -24,7 +24,7 @@ def to_text(state: ElectionState) -> str:
 
 
 def from_text(text: str) -> ElectionState:
-    """Parse it; an empty text is the state of a node that has never taken part. Raises ValueError."""
+    """Parse the line; an empty text is the state of a node that has never taken part. Raises ValueError."""
     if not text:
         return ElectionState()
     try:

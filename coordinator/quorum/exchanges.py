@@ -39,7 +39,7 @@ class Exchanges:
         return request
 
     def pause(self, node: int, now_ms: int) -> None:
-        """Send nothing to `node` for a moment: it was unreachable, or its response was of no use."""
+        """Send nothing to `node` for `Timing.retry_ms`: it was unreachable, or its response was of no use."""
         found = self._by_node.get(node)
         if found is not None:
             found.next_ms = now_ms + self._timing.retry_ms

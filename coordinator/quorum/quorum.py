@@ -131,7 +131,7 @@ class Quorum:
 
     @property
     def _may_lead(self) -> bool:
-        """True if it may become leader. A voter may until its removal is committed: only its log may be complete."""
+        """True if it may become leader. A removed voter may until that is committed: it may have the only full log."""
         named = self._log.voters
         if self.is_voter or named is None:
             return self.is_voter
@@ -323,10 +323,10 @@ class Quorum:
     # Answers of other nodes
 
     def answered(self, node: int, number: int, answer: Answer, now_ms: int) -> bool:
-        """Handle a response. If True, the caller must append the fetched records (if any) and call `durable`.
+        """Handle a response. If True, the caller must process its contents.
 
-        It must do so before anything else. Of a response that is no longer expected, only the epoch and leader are
-        used.
+        Fetch: before anything else, append the records (if any) and call `durable`. FetchSnapshot: see `download`. Of a
+        response that is no longer expected, only the epoch and leader are used.
         """
         request = self._exchanges.answered(node, number, now_ms)
         if answer.error is not ErrorCode.NONE:

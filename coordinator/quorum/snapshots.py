@@ -1,9 +1,9 @@
 """Snapshots: where a fetching replica has to continue, and the download of a snapshot (KIP-630).
 
-A log that begins at offset 0 can show every replica where its log differs. A log that was trimmed begins after a
-snapshot, its *base*: a replica that has not reached the base, or has other records there, fetches the newest snapshot
-and restarts its log after it. All of its records beyond the base differ from the committed ones, so no committed record
-is lost.
+With a log that begins at offset 0, a leader can determine for every replica where the logs diverge. A log that was
+trimmed begins after a snapshot, its *base*: a replica that has not reached the base, or has other records there,
+fetches the newest snapshot and restarts its log after it. All of its records beyond the base differ from the committed
+ones, so no committed record is lost.
 """
 
 from odradek.coordinator.quorum.values import EpochEnd, FetchSnapshotAnswer, QuorumLog, SnapshotId
@@ -42,5 +42,5 @@ class Download:
 
 
 def is_behind(log: QuorumLog, snapshot: SnapshotId) -> bool:
-    """True if a log must restart after a snapshot that is beyond its end, since the node stopped between the two."""
+    """True if a log must restart after a stored snapshot beyond its end: the node stopped before it restarted it."""
     return log.end_offset < snapshot.end_offset or max(log.last_epoch, 0) < snapshot.epoch

@@ -21,7 +21,7 @@ from odradek.coordinator.regex.syntax import (
 )
 
 MAX_INSTRUCTIONS: Final = 5_000
-"""The maximum number of instructions of a matcher. Only nested counts exceed it; RE2 accepts larger ones."""
+"""The maximum number of instructions of a matcher. Only counts such as `{1000}` exceed it; RE2 accepts more."""
 MAX_STEPS: Final = 500_000
 """How many instructions one matcher may examine for all its texts together, about half a second; a cached step costs
 nothing. `.*a.{200}` needs 200 for each character, and 30 million for a thousand long names.
@@ -161,7 +161,7 @@ class Matcher:
         return then
 
     def _nothing(self, then: int) -> int:
-        """Add an instruction even for an empty expression; otherwise nested repetitions of it would never end."""
+        """Add an instruction even for an empty expression, so that the size limit ends nested repetitions of it."""
         return self._add(Instruction(then=(then,)))
 
     def _compile_repeat(self, node: Repeat, then: int) -> int:

@@ -267,7 +267,7 @@ class Parser:
         return ~members if negated != name.startswith("^") else members
 
     def _code(self, char: str) -> int:
-        """Returns the character that an escape represents."""
+        """Returns the code point of the character that an escape represents."""
         if char in _ESCAPES:
             return ord(_ESCAPES[char])
         if char == "x":

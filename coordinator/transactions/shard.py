@@ -1,8 +1,8 @@
 """The transaction coordinator of one partition of `__transaction_state`.
 
 Operations return an `Outcome`; the runtime replays its records, writes them and sends the replies (see
-`coordinator.contract`). Once a decision is durable the runtime takes it with `take_unfinished`, writes the markers, and
-then calls `complete`.
+`coordinator.contract`). Once a decision is committed the runtime takes it with `take_unfinished`, writes the markers,
+and then calls `complete`.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ class TransactionShard:
     def end_transaction(
         self, producer: ProducerIdentity, committed: bool, version: int, fresh_id: int | None, token: Token, now_ms: int
     ) -> Outcome:
-        """Reply with Ended, when the decision is durable; the markers follow.
+        """Reply with Ended, when the decision is committed; the markers follow.
 
         Or with NeedsProducerId: then call again with a `fresh_id`.
         """
@@ -116,8 +116,8 @@ class TransactionShard:
         replies = (Reply(token, reply),)
         if after is None:
             return Outcome((), replies)
-        # As in Kafka: if the other replicas have left this leader, its producers must be able to find another one in
-        # time.
+        # As in Kafka: if the record is not committed because this leader has lost the other replicas, the reply fails
+        # in time for the producer to find the new leader.
         return Outcome((self._record(after),), replies, timeout_ms=max(after.timeout_ms, SHORTEST_WAIT_MS))
 
     def _record(self, after: Transaction) -> ShardRecord:

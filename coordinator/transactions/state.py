@@ -11,7 +11,7 @@ at most one transaction at a time:
     Empty, Complete*  Empty             InitProducerId                     the next producer: epoch + 1
     Empty, Complete*  Ongoing           AddPartitionsToTxn, AddOffsets     the first partition; the time-out runs
     Ongoing           Ongoing           AddPartitionsToTxn, AddOffsets     more partitions
-    Ongoing           PrepareCommit     EndTxn                             the decision; final once durable
+    Ongoing           PrepareCommit     EndTxn                             the decision; final once committed
     Ongoing           PrepareAbort      EndTxn, InitProducerId, time-out   the latter two fence: epoch + 1
     Empty, Complete*  PrepareAbort      EndTxn from version 5              nothing was written: epoch + 1
     PrepareCommit     CompleteCommit    the runtime                        every partition has its marker

@@ -84,7 +84,7 @@ class TransactionTable:
         return self._deadlines[0][0] if self._deadlines else None
 
     def pop_timed_out(self, now_ms: int) -> Transaction | None:
-        """Remove and return one transaction that has timed out, the earliest first; None when there is none."""
+        """Returns the transaction that timed out first, and removes its deadline; None if none has timed out."""
         due_ms = self.next_timeout_ms()
         if due_ms is None or due_ms > now_ms:
             return None

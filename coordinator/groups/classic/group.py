@@ -113,9 +113,13 @@ class ClassicGroup:
         self.join_timer = Timer(ClassicTimer.JOIN, group_id)
         self.sync_timer = Timer(ClassicTimer.SYNC, group_id)
         self.initial_rebalance = False
+        """True if the current or last join phase began in an empty group: such a phase is delayed (KIP-134)."""
         self.new_member_added = False
+        """True if a member has joined since the delay began or was last extended."""
         self.delay_ms = 0
+        """The length of the delay, or of its last extension."""
         self.remaining_delay_ms = 0
+        """By how much the delay may still be extended."""
 
     # State
 
@@ -161,7 +165,7 @@ class ClassicGroup:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, if it is one, and its held requests. After the leader, the oldest member becomes leader."""
+        """Remove a member, if it is one, and its held requests. The oldest member replaces a removed leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member.protocols, -1)
@@ -192,7 +196,7 @@ class ClassicGroup:
         self._count_protocols(protocols, 1)
 
     def has_all_joined(self) -> bool:
-        """True if all members, and all members with a pending id, have joined."""
+        """True if every member has joined, and no returned member id is still pending."""
         return len(self.members) == len(self.joining) and not self.pending
 
     def rebalance_timeout_ms(self) -> int:
@@ -286,7 +290,7 @@ class ClassicGroup:
             timers.set(member.session, now_ms + member.session_timeout_ms)
 
     def unused_since(self, topic: str) -> UnusedSince | None:
-        """Returns the function for the start of the retention of offsets in `topic`; None while they are in use.
+        """Returns a function from a commit in `topic` to the start of its retention; None while the topic is in use.
 
         Without a protocol type (a consumer that assigns its partitions itself): from the commit. While the group is
         empty: from when it became empty. In a stable group of consumers, if no member reads the topic: from the commit.

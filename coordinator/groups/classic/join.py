@@ -159,7 +159,7 @@ def _join_static(
 def _keep_generation(
     group: ClassicGroup, member: Member, joiner: Joiner, old_leader: str | None, decision: Decision
 ) -> None:
-    """Keep the generation for a static member that rejoins with the same subscription: only its new id is written.
+    """Keep the generation for a static member that rejoins, as the selected protocol stays; write its new member id.
 
     A rejoining leader must not compute a new assignment. From version 9 on the reply has `skip_assignment` (KIP-814);
     before, the reply contains the leader's old member id, so that the member acts as a follower.

@@ -107,7 +107,8 @@ def complete_join(table: ClassicTable, group: ClassicGroup, decision: Decision) 
     elif group.elect_joined_leader():
         _start_generation(table, group, decision)
     else:
-        # Only static members remain and none has joined: wait until one joins or their sessions end.
+        # Only static members remain and none has joined: wait until one joins or their sessions end. At least 1 ms,
+        # since `on_time` fires timers until none is due, and a rebalance time-out may be 0.
         table.timers.set(group.join_timer, decision.now_ms + max(group.rebalance_timeout_ms(), 1))
 
 

@@ -43,7 +43,7 @@ def _was_decided_here(group: ClassicGroup, value: GroupMetadataValue) -> bool:
 
 
 def _finish(group: ClassicGroup, value: GroupMetadataValue, now_ms: int) -> None:
-    """Apply a record of the working copy. A new group's first record changes no state: it is already rebalancing."""
+    """Apply a record of the working copy. The first record of a new group leaves it Empty, or rebalancing."""
     group.stored = value
     for stored in value.members:
         group.members[stored.member_id].assignment = bytes(stored.assignment)

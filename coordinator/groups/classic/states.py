@@ -10,12 +10,13 @@ held: JoinGroup's until the join phase ends, SyncGroup's until the leader's requ
 Only a finished generation is durable. The leader's SyncGroup writes one record with all of it, and an empty generation
 is written when the last member has left. Everything before that (held requests, members that have joined, the number of
 the next generation) is soft: a coordinator that restarts continues from the last generation written, and members of a
-later one get UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again. So every change *into* Stable, Empty and Dead is
-made by replay of a record, and every other one by an operation:
+later one get UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again. So, apart from the creation of a group, every
+change *into* Stable, Empty and Dead is made by replay of a record, and every other one by an operation:
 
     from                to                   by         because
     (none)              Empty                operation  first JoinGroup of an unknown group; its record follows
     (none)              Empty                replay     first offset committed by a consumer that is not a member
+    (none)              Stable               operation  a consumer group is converted; its record follows
     Empty               PreparingRebalance   operation  a member joins; the initial rebalance is delayed
     Stable              PreparingRebalance   operation  a member joins, leaves or expires, or the leader rejoins
     CompletingRebalance PreparingRebalance   operation  the same, or the sync time-out; held SyncGroups are refused

@@ -12,7 +12,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.sync_group import SyncGroupRequest
 
 PROTOCOL_VERSION = 5
-"""From this version on a member must send the protocol that it believes was selected."""
+"""From this version on a request must contain the protocol type and the selected protocol (KIP-559)."""
 
 
 def sync_group(

@@ -12,4 +12,4 @@ KAFKAS_ASSIGNORS: Final[Mapping[str, str]] = {
     f"{_PACKAGE}.UniformAssignor": UNIFORM,
     f"{_PACKAGE}.RangeAssignor": RANGE,
 }
-"""By the class name of one of Kafka's assignors, which a configuration may contain, its name here."""
+"""The name here of each of Kafka's assignors, by its class name, which a configuration may contain."""

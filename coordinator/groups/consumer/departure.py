@@ -41,7 +41,10 @@ def leave(
 
 
 def fence(table: ConsumerTable, group: ConsumerGroup, members: Sequence[ConsumerMember], decision: Decision) -> None:
-    """Remove members, and regular expressions that only they used, and raise the group epoch."""
+    """Remove members, and regular expressions that only they used, and raise the group epoch.
+
+    If only classic members remain, the group is converted to a classic group instead, if the configs allow it.
+    """
     removed = [member.member_id for member in members]
     if table.conversion.downgrade(group, removed, decision):
         return

@@ -87,7 +87,7 @@ class ConsumerMember:
 
 
 def still_owns(owned: Iterable[NamedPartitions] | None, held: Held) -> bool:
-    """True if any partition of `held` is in `owned`. A heartbeat without a list (None) may own all of them."""
+    """True if any partition of `held` is in `owned`; also for None, since the member may still own all of them."""
     if owned is None:
         return True
     return any(partition in held.get(topic.topic_id, _NOTHING) for topic in owned for partition in topic.partitions)

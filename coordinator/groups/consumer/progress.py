@@ -48,7 +48,7 @@ def progress(
 
 
 def _watch_revocation(table: ConsumerTable, draft: Draft, member: ConsumerMember) -> None:
-    """Set or clear the rebalance time-out, within which a member must release partitions. Classic members have none."""
+    """Set or cancel the timer by which a member must release partitions; classic members have JOIN and SYNC instead."""
     if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
         deadline_ms = draft.now_ms + member.rebalance_timeout_ms
         table.arm(ConsumerTimer.REBALANCE, draft.group_id, member.member_id, deadline_ms)

@@ -29,9 +29,9 @@ NOTHING: Final = ResolvedRegex(frozenset(), 0, 0)
 def update_regex(
     table: ConsumerTable, draft: Draft, before: ConsumerMember, member: ConsumerMember
 ) -> tuple[bool, bool]:
-    """Add the records for a member's new expression to the decision; schedule a resolution if one is due.
+    """Check a member's new expression, remove the old one if it is unused, and schedule a resolution if one is due.
 
-    Returns whether the expression changed, and whether its topics are known already.
+    Returns whether the expression changed, and whether the topics of the new one, which may be "", are known already.
 
     Raises:
         RefusedError: INVALID_REGULAR_EXPRESSION.
@@ -51,7 +51,7 @@ def update_regex(
 
 
 def check_regex(table: ConsumerTable, regex: str) -> None:
-    """Raise RefusedError (INVALID_REGULAR_EXPRESSION) if it is not a regular expression, or takes too much work."""
+    """Raise RefusedError (INVALID_REGULAR_EXPRESSION) if `regex` is not valid, or takes too much work."""
     try:
         table.resolver.check(regex)
     except InvalidRegex as error:

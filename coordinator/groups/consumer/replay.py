@@ -51,7 +51,7 @@ _KEYS: Final[dict[int, type[Message]]] = {
 
 
 def decode_consumer_key(data: bytes) -> ConsumerKey | None:
-    """Decode a record's key; None for a record of another kind. Raises DecodeError for other bytes."""
+    """Decode a record's key; None for a record of another kind. Raises DecodeError if the rest is invalid."""
     if int.from_bytes(data[:2], "big") not in _KEYS:
         return None
     key = decode_key(data, _KEYS)

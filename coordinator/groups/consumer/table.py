@@ -35,7 +35,7 @@ class ConsumerTable:
     _armed: dict[tuple[TimerKind, str, str], Timer] = field(default_factory=dict[tuple[TimerKind, str, str], Timer])
 
     def topics_version(self) -> int:
-        """Returns the offset of the first metadata image with the present topics."""
+        """Returns the offset of the first image read by this shard that has the present topics."""
         image = self.image()
         if image.topics_by_name is not self._topics[0]:
             self._topics = (image.topics_by_name, image.offset)

@@ -46,7 +46,8 @@ def join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, decision: Deci
     """Add a member of the classic protocol, or process the rejoin of a known one."""
     attempt = Decision(decision.now_ms)
     if group.is_empty():
-        # The member starts a classic group; only if it is accepted does that group replace the consumer group.
+        # The request creates a classic group, which replaces the consumer group even if the member is then refused.
+        # Without records, the request was refused before that.
         join_group(table.classic, joiner, attempt)
         if attempt.records:
             decision.write(group.tombstones())
@@ -136,7 +137,10 @@ def _updated(member: ConsumerMember, joiner: Joiner, subscription: ConsumerProto
 
 
 def _replaces_last_new_member(table: GroupTable, group: ConsumerGroup, joiner: Joiner) -> bool:
-    """True if a static member changes to the classic protocol, and all other members use it already."""
+    """True if the group becomes a classic one with this join.
+
+    That is, a static member changes to the classic protocol, all others use it, and the configs allow the conversion.
+    """
     old = group.static_member(joiner.group_instance_id)
     if old is None or old.classic is not None or not table.config.consumer.downgrades:
         return False

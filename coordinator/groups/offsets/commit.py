@@ -1,4 +1,4 @@
-"""OffsetCommit, versions 2 to 9: a member, or a consumer that assigns its partitions itself, commits offsets.
+"""OffsetCommit, versions 2 to 10: a member, or a consumer that assigns its partitions itself, commits offsets.
 
 The handler passes on only topics and partitions that exist.
 """

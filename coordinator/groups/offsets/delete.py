@@ -67,7 +67,7 @@ def delete_all_offsets(table: OffsetTable, group_id: str, decision: Decision) ->
 
 
 def delete_offsets_of_topics(table: OffsetTable, decision: Decision, limit: int) -> None:
-    """Delete the offsets of every group in `table.deleted_topics`, including pending ones, at most `limit` at once.
+    """Delete all offsets in `table.deleted_topics`, of every group, including pending ones, at most `limit` at once.
 
     While more may remain, the deletion timer is set. Offsets in a topic that has been created again are kept.
     """
@@ -115,6 +115,7 @@ def _deleted_offsets(table: OffsetTable) -> Iterator[GroupTopicPartition]:
     seen: set[GroupTopicPartition] = set()
     for _, group_id, topic, partition, value in table.store.each_pending():
         key = (group_id, topic, partition)
+        # A tombstone removes the committed offset too, which was yielded above or belongs to the current topic.
         if topic in ids and value.topic_id != ids[topic] and key not in seen and table.store.get(*key) is None:
             seen.add(key)
             yield key

@@ -1,4 +1,4 @@
-"""OffsetFetch, versions 1 to 10: the committed offsets of a group; from version 8 on of several, joined by the handler.
+"""OffsetFetch, versions 1 to 10: the committed offsets of a group; from version 8 on a request may list several groups.
 
 With `require_stable` (from version 7 on, KIP-447) an offset that an open transaction would change is returned as
 UNSTABLE_OFFSET_COMMIT: a consumer that starts from the old offset would process the transaction's records again.

@@ -1,4 +1,4 @@
-"""Applies records of committed offsets: the only code that changes the store."""
+"""Applies records of committed offsets. Apart from this, only the end of a transaction changes the store."""
 
 from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.offsets.records import decode_offset

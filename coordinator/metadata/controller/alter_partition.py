@@ -132,7 +132,10 @@ def _epoch_error(leader: int, before: PartitionImage, proposal: AlterPartitionRe
 
 
 def _is_valid_isr(before: PartitionImage, proposal: AlterPartitionRequestPartitionData, isr: Sequence[int]) -> bool:
-    """True for replicas of the partition, each once, including the leader, which must be alone while recovering."""
+    """True for replicas of the partition, each once, including the leader, which must be alone while recovering.
+
+    False for an unknown recovery state, and for a leader that has recovered and would be recovering again.
+    """
     recovery = proposal.leader_recovery_state
     if recovery not in (RECOVERED, RECOVERING) or (
         recovery == RECOVERING and before.leader_recovery_state == RECOVERED

@@ -1,8 +1,9 @@
 """Effects of a change of one broker's state on partitions: their ISRs, ELRs and leaders.
 
 Each function returns at most `MAX_CHANGES` changes of partitions, so that no turn of the event loop takes long, and
-whether these are all. Until they are, the broker's own record is not written. The next call continues with the
-remaining partitions, on the state that includes all changes of the meantime.
+whether these are all. The next call continues with the remaining partitions, on the state that includes all changes of
+the meantime. The broker's own record comes with the last changes when it is fenced, unregistered or registered again,
+and with the first ones when it is unfenced or begins a shutdown.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +48,10 @@ def leads_any(image: MetadataImage, broker_id: int) -> bool:
 
 
 def fence(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
-    """Remove the broker from all ISRs, and fence it. It stays in ELRs, and joins those of ISRs now too small."""
+    """Remove the broker from all ISRs, and fence it.
+
+    It stays in ELRs, and is added to the ELR of each partition whose ISR becomes smaller than `min.insync.replicas`.
+    """
     record = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE)
     return _ended(_without(context, broker.id, lost=False), record)
 
@@ -55,8 +59,7 @@ def fence(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
 def begin_shutdown(context: DecisionContext, broker: BrokerImage) -> BrokerChange:
     """Begin a controlled shutdown: the broker gets no new partitions, and leaves its ISRs and leaderships.
 
-    Unlike other changes, the record of the broker itself comes first: the broker keeps serving until other brokers lead
-    its partitions.
+    The record of the broker itself comes first: the broker keeps serving until other brokers lead its partitions.
     """
     begun: list[Message] = []
     if not broker.in_controlled_shutdown:

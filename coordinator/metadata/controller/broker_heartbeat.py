@@ -13,8 +13,8 @@
           have the metadata with the new leaders
 ```
 
-A fenced broker may stop at once. A change of more partitions than one operation makes continues with the next
-heartbeat, or when the shard's `on_time` is next called.
+A fenced broker may stop at once. If a change concerns more partitions than one operation may change, the next heartbeat
+or the shard's next `on_time` continues it.
 """
 
 from odradek.coordinator.metadata.controller.broker_changes import begin_shutdown, fence, leads_any, unfence

@@ -151,7 +151,7 @@ def _elect_beyond(before: PartitionImage, draft: _Draft, may_lead: MayLead, *, a
 
 
 def _last_known(before: PartitionImage, leader: int) -> tuple[int, ...]:
-    """Returns the last leader while there is none."""
+    """Returns the last known leader if the partition has no leader now, else an empty tuple."""
     if leader != NO_LEADER:
         return ()
     return before.last_known_elr if before.leader == NO_LEADER else (before.leader,)

@@ -13,7 +13,7 @@ PRODUCER_ID_BLOCK: Final = 1000
 
 
 MAX_RESERVED: Final = 2**62
-"""The limit of reserved producer ids: blocks do not come near it, and after the last id there would be none left."""
+"""The largest id that may be reserved; allocation never reaches it. After the largest int64 no id would be left."""
 
 
 class ProducerIdBlock(NamedTuple):

@@ -50,7 +50,7 @@ def snapshot_batches(
 
 
 class SnapshotReader:
-    """Reads the batches of a snapshot, in order, each once, into a delta on top of an empty image.
+    """Reads the batches of a snapshot, in order, each once, into a delta on top of an empty image, `before` if given.
 
     `last_timestamp_ms` is from the header. `is_whole` is True once the footer was read; nothing may follow it.
     """

@@ -28,7 +28,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_DELETED: Final = 100_000
-"""How many ids of deleted topics a delta keeps, the newest ones; logs left over from older ones are set aside."""
+"""The maximum number of ids of deleted topics in a delta, the newest ones. Logs of others are kept as stray logs."""
 
 
 class MapDelta(Generic[K, V]):
@@ -155,7 +155,8 @@ class TopicsDelta:
 class MetadataDelta:
     """Changes on top of an image.
 
-    `offset` and `epoch` are those of the last replayed record. Only `replay.py` changes a delta.
+    `offset` and `epoch` are those of the last replayed record. The contents are changed only by `replay.py` and
+    `difference.py`.
     """
 
     def __init__(self, before: MetadataImage | None = None) -> None:

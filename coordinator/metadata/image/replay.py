@@ -50,7 +50,10 @@ _STATE_UNCHANGED: Final = -1
 
 
 def replay(delta: MetadataDelta, record: Message, offset: int, epoch: int) -> None:
-    """Apply the record at `offset`, of the leader's `epoch`; other types of records only advance offset and epoch."""
+    """Apply the record at `offset`, of the leader's `epoch`; unknown types of records only advance offset and epoch.
+
+    Raises LookupError for a record about a topic, partition or broker that does not exist.
+    """
     handler = _HANDLERS.get(type(record))
     if handler is not None:
         handler(delta, record)

@@ -1,7 +1,7 @@
 """The `uniform` assignor: members' numbers of partitions differ by one at most, and members keep what they can.
 
-If members subscribe to different topics that may be impossible; then no member has two more than another member that
-could get one of them.
+If members subscribe to different topics that may be impossible. Then no partition is assigned to a member that has at
+least two partitions more than another subscriber of the topic.
 """
 
 from collections.abc import Iterable
