@@ -239,8 +239,8 @@ class Pump:
     ) -> bool:
         """Returns True if all records were printed; False after a signal while stdout, a pipe, was full."""
         offset = self._reading.reader.access.offset
-        if ends is not None and offset(records[-1]) >= ends[partition]:  # appended since the start
-            records = [record for record in records if offset(record) < ends[partition]]
+        if ends is not None and offset(records[-1]) >= _end(ends, partition):  # appended since the start
+            records = [record for record in records if offset(record) < _end(ends, partition)]
         count = self._sink.write(self._format(records)) if records else 0
         if count:
             self._reading.printed(partition, offset(records[count - 1]) + 1)
@@ -254,6 +254,11 @@ class Pump:
         if not assigned:
             note("the group gave this member no partition: it has more members than the topic has partitions")
             return True
-        done = [tp for tp in assigned if (reader.position(tp, POLL_MS) or 0) >= ends[tp]]
+        done = [tp for tp in assigned if (reader.position(tp, POLL_MS) or 0) >= _end(ends, tp)]
         reader.pause(done)
         return len(done) == len(assigned)
+
+
+def _end(ends: Mapping[TopicPartition, int], partition: TopicPartition) -> int:
+    """Where to stop in a partition; 0, before everything, in one that the topic has got since the start."""
+    return ends.get(partition, 0)

@@ -38,7 +38,7 @@ def _whole_lines(stream: BinaryIO, max_line_bytes: int, stop: Stop) -> Iterator[
     while size_bytes <= max_line_bytes + 1 and (data := _next(stream, stop)):
         whole, end, rest = data.rpartition(b"\n")
         if end:
-            yield b"".join((*parts, whole))
+            yield b"".join((*parts, whole)).removesuffix(b"\r")  # `end` was the rest of this line's end
             parts, size_bytes = [], 0
         parts.append(rest)
         size_bytes += len(rest)

@@ -15,6 +15,7 @@ end, as with TCP over a network that drops packets. A new connection is accepted
 """
 
 import re
+import select
 import sys
 from collections import defaultdict
 from typing import Final
@@ -34,8 +35,9 @@ class Gates:
         self._open: defaultdict[tuple[int, int], trio.Event] = defaultdict(_opened)
 
     def cut(self, source: int, target: int) -> None:
-        """Cut the link from `source` to `target`."""
-        self._open[source, target] = trio.Event()
+        """Cut the link from `source` to `target`, if it is open."""
+        if self._open[source, target].is_set():  # else tasks wait for this event
+            self._open[source, target] = trio.Event()
 
     def heal(self) -> None:
         """Open all links."""
@@ -115,9 +117,10 @@ async def _head(client: trio.SocketStream) -> bytes:
 
 
 async def _has_ended(client: trio.SocketStream) -> bool:
-    with trio.move_on_after(0):
-        return not await client.socket.recv(1, trio.socket.MSG_PEEK)
-    return False
+    """True if the client has sent the end of its stream, without anything before it that was not received."""
+    available = select.poll()
+    available.register(client.socket, select.POLLIN)
+    return bool(available.poll(0)) and not await client.socket.recv(1, trio.socket.MSG_PEEK)
 
 
 async def _execute_commands(gates: Gates) -> None:
