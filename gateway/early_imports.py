@@ -40,7 +40,7 @@ _AMONG_OTHERS: Final = (
 
 
 def late_modules(*, is_alone: bool) -> list[str]:
-    """The names of the modules, first those that most clients need: groups, then handlers in the APIs' order.
+    """The names of the modules: the coordinators' first, with groups at the head, then handlers in the APIs' order.
 
     A node in a cluster of several needs more: requests to other nodes, and decisions after the loss of a node.
     """
@@ -49,7 +49,7 @@ def late_modules(*, is_alone: bool) -> list[str]:
 
 
 async def import_early(env: Environment, is_stopping: Callable[[], bool], *, is_alone: bool) -> None:
-    """Import all of them, or stop when the broker stops. It takes some tenths of a second, in worker threads."""
+    """Import the late modules in worker threads, which takes some tenths of a second; stop when the broker stops."""
     await trio.sleep(FIRST_PAUSE_S)
     for name in late_modules(is_alone=is_alone):
         if is_stopping():

@@ -16,7 +16,8 @@ class PartitionUnavailable(Exception):  # noqa: N818 - errors are named by condi
 
     UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist, or was deleted. UNKNOWN_TOPIC_ID: no topic has the id.
     INCONSISTENT_TOPIC_ID: the topic of that name has another id. NOT_LEADER_OR_FOLLOWER: another broker leads it, or
-    this one has no replica of it. KAFKA_STORAGE_ERROR: its log cannot be opened, read or written.
+    this one has no replica of it. KAFKA_STORAGE_ERROR: its log cannot be opened, read or written. Only writes of
+    transaction markers fail with LEADER_NOT_AVAILABLE or the error code of a leader on another broker.
     """
 
     def __init__(self, error: ErrorCode, partition: object) -> None:
@@ -39,7 +40,11 @@ class PeerError(Exception):
 
 
 class RequestRefusedError(PeerError):
-    """A request that Kafka refuses by closing the connection, since it has no response to carry the error."""
+    """A request that is refused by closing the connection.
+
+    Produce with acks=0 has no response to carry the error. An isolation level that does not exist is a defect of the
+    client, which Kafka answers with UNKNOWN_SERVER_ERROR (docs/differences.md).
+    """
 
 
 class CoordinatorUnavailable(Exception):  # noqa: N818 - errors are named by condition

@@ -1,7 +1,10 @@
-"""One broker: store, metadata, replicas, coordinators, server; started in order, stopped in reverse.
+"""One broker: store, metadata, replicas, coordinators, server.
 
-open the store ─► bind the listeners ─► replay the metadata log ─► register ─► load groups ─► accept
-stop: refuse new connections ─► answer requests in flight ─► stop coordinators ─► close logs ─► close the store
+start: open the store ─► bind the listeners ─► replay the metadata log ─► register ─► accept
+stop: move leaderships away ─► stop coordinators and quorum ─► refuse new connections, answer requests in flight
+      ─► close logs ─► close the store
+
+Groups and transactions are loaded in the background; until then most requests get COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import gc
@@ -83,13 +86,13 @@ COLLECT_AFTER_OBJECTS: Final = 20_000
 """The number of new objects after which the garbage collector runs during a request.
 
 Requests leave no reference cycles. With Python's default of 700 the collector visits many objects that are still in
-use, which takes a tenth of a small request. Ten thousand exist when two hundred members have joined, which would then
-wait 4 ms.
+use, which takes a tenth of a small request. A join of two hundred members creates ten thousand objects: with a
+threshold below that, all these members would wait 4 ms for a collection.
 """
 OLDER_AFTER: Final = 1
-"""The number of collections of the young generation after which the middle one is collected; more make it longer."""
+"""The middle generation is collected after more than this number of young collections; a larger number prolongs it."""
 OLDEST_AFTER: Final = 100
-"""The number of those after which all objects are collected: a third of a second with ten thousand connections."""
+"""The number of middle collections before a full one, which takes a third of a second with ten thousand connections."""
 COLLECT_EVERY_S: Final = 0.5
 WORTH_COLLECTING: Final = 1_000
 """The number of new objects from which on they are collected every half second, mostly between requests."""
@@ -135,9 +138,9 @@ class Broker:
             nursery.start_soon(self.services.life.run)
             await self._stop.wait()
             log.info("draining node_id=%d", self.config.node_id)
-            await self.services.life.leave()
+            await self.services.life.leave()  # clients are served meanwhile
             self.services.stopping = True
-            self.services.replicas.wake_all()
+            self.services.replicas.wake_all()  # waiting fetches respond, since the broker is stopping
             self.services.transactions.stop()
             self.services.groups.stop()
             await self.services.quorum.stop()
@@ -173,7 +176,8 @@ async def open_broker(config: BrokerConfig, env: Environment) -> "AsyncGenerator
     """Open everything that a broker needs, and close it at the end.
 
     Raises StoreError (locked by another process, another format), OSError (a port in use) and StartError (the metadata
-    log cannot be read or written).
+    log cannot be read or written, or the store is another node's or cluster's). Errors after the listeners are bound,
+    and errors of background tasks while the broker is open, are raised in exception groups.
     """
     with env.watch_loop(config.loop_stall_warn_ms) as loop:
         async with _open_watched(config, env, loop) as broker:
@@ -215,7 +219,7 @@ async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Li
 def _advertised(
     env: Environment, endpoints: Sequence[Endpoint], listeners: dict[str, Sequence[Listener]]
 ) -> dict[str, tuple[str, int]]:
-    """The advertised addresses; a port of 0 is replaced by the bound port."""
+    """The advertised addresses; an empty host is replaced by the machine's name, port 0 by the bound port."""
     addresses: dict[str, tuple[str, int]] = {}
     for endpoint in endpoints:
         bound_port = listeners[endpoint.name][0].address[1]
@@ -426,7 +430,7 @@ class Running:
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Create a topic from another thread, and return when clients can use it.
 
-        Raises RuntimeError if it is refused.
+        Raises RuntimeError if it is refused, or if the metadata log is unavailable.
         """
         # Trio cannot be called from a thread that runs another Trio loop, as a test's thread may.
         in_own_thread(
@@ -456,8 +460,9 @@ class Running:
 def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, signals: bool = True) -> None:
     """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT.
 
-    `on_ready` is called once it serves. With `signals` the process belongs to the broker: its limits are raised, and a
-    service manager is notified when it serves and when it stops (`gateway.notify`). Raises what `open_broker` raises.
+    `on_ready` is called on the Trio thread once the broker serves. With `signals` the process belongs to the broker:
+    its limits are raised, and a service manager is notified when it serves and when it stops (`gateway.notify`). Raises
+    what `open_broker` raises; of an exception group, the first exception.
     """
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -507,7 +512,7 @@ async def _serve_metrics(broker: Broker, nursery: trio.Nursery) -> None:
 async def _call_when_ready(
     broker: Broker, env: Environment, on_ready: Callable[[Running], None], signals: bool
 ) -> None:
-    """Call `on_ready` once clients are served."""
+    """Call `on_ready` once clients are served; with `signals`, then notify the service manager and import modules."""
     services = broker.services
     await services.life.ready.wait()
     running = Running(broker)

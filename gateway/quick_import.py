@@ -28,7 +28,8 @@ def collector_paused() -> Generator[None]:
 def _count_as_old() -> None:
     """Move all existing objects to the oldest generation; otherwise the first collection would examine each of them.
 
-    If the program has frozen objects, this does nothing, and the first collection takes its time.
+    If the program has frozen objects, this does nothing, since unfreezing would affect those, too; the first collection
+    then examines all objects.
     """
     if gc.get_freeze_count() == 0:
         gc.freeze()

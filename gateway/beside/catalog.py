@@ -45,7 +45,7 @@ class Catalog:
         return {name: self._topic(topic_id, name) for topic_id, name in self._names.items()}
 
     def settings(self, topic: str) -> Mapping[str, str]:
-        """The topic's own settings that differ from the defaults, as of the last call of `topics`."""
+        """The settings that are set for the topic itself, as of the last call of `topics`."""
         return self._settings.get(topic, {})
 
     def _topic(self, topic_id: UUID, name: str) -> Topic:

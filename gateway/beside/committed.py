@@ -31,7 +31,10 @@ class Aborted:
 
 
 def last_stable_offset(view: LogBeside) -> int:
-    """Return the last stable offset: all transactions below it are decided. Raises ProducerRowError."""
+    """Return the last stable offset: all transactions below it are decided. Raises ProducerRowError.
+
+    Stores do not have the high watermark, so the log end offset is the limit instead.
+    """
     entries = (ProducerEntry.decode(state) for state in view.producers.values())
     begun = [entry.txn_first_offset for entry in entries if entry.txn_first_offset >= 0]
     return max(min([*begun, view.log_end_offset]), view.log_start_offset)
@@ -57,8 +60,10 @@ class Wanted:
 def committed_records(logs: LogsBeside, key: PartitionKey, wanted: Wanted) -> Iterator[Record]:
     """Yield the records that a read_committed consumer would get now, in order, decoding one batch at a time.
 
-    Records that retention deletes meanwhile are skipped; where compaction rewrites a segment meanwhile, the compacted
-    one is read. Raises LogGoneError, StoreCorruptError, StoreError.
+    In a partition with several replicas these may include records at the log's end that are not replicated yet (see
+    `last_stable_offset`). Records that retention deletes meanwhile are skipped; where compaction rewrites a segment
+    meanwhile, the compacted one is read. Raises LogGoneError, StoreCorruptError, StoreError, and SegmentGoneError for a
+    segment that is missing; ProducerRowError as `last_stable_offset` does.
     """
     position, end, missed = wanted.start_offset, None, 0
     while missed < _LOOKS:

@@ -37,7 +37,10 @@ class _Queue:
         self._sweep_at = SWEEP_FROM
 
     def add(self, new: _Wait) -> None:
-        """Add a wait. The queue holds at most as many ended waits as open ones, plus `SWEEP_FROM`."""
+        """Add a wait.
+
+        The queue holds at most twice as many waits as were open when it was last searched, plus `SWEEP_FROM`.
+        """
         waits = self.waits
         while waits and waits[0][1].settled:
             waits.popleft()

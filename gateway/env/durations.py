@@ -14,7 +14,7 @@ UPPER_US: Final = (
 """The upper bounds of the ranges in microseconds; one more range counts longer durations."""
 RECENT_US: Final = 30_000_000
 RECENT_AT_MOST: Final = 10_000
-"""The time, and the number of durations, after which `RecentTimes` begins a new window or ignores further durations."""
+"""The length of a window of `RecentTimes`, and the number of durations that a window keeps."""
 
 
 class Durations:

@@ -128,9 +128,9 @@ class Ticker:
     """`soon(call)` runs `call` when every task that is now runnable has run, in the order of the calls.
 
     One task makes the calls for the whole broker. Starting a task costs more than a small commit; waking one costs a
-    third of that, once for all the logs that were written to in a tick. A task that makes most of the calls instead
-    collects them (`is_gathering`) and runs them itself at the end of its step, which saves a turn of the loop. An
-    exception of a call ends the nursery, so calls handle their own errors.
+    third of that, once for all the logs that were written to in a tick. The task that serves the connections schedules
+    most of the calls: it collects them (`is_gathering`) and runs them itself at the end of its step, which saves a turn
+    of the loop. An exception of a call ends the nursery, so calls handle their own errors.
     """
 
     def __init__(self, nursery: trio.Nursery) -> None:

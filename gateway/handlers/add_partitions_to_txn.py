@@ -1,8 +1,8 @@
 """AddPartitionsToTxn (API 24), versions 0 to 5: a producer adds partitions to its transaction (KIP-98).
 
 From version 4 on it is a request of brokers, for many transactions at once (KIP-890): to add partitions that a producer
-of transaction.version 2 writes to, or to *verify* that they are in the transaction. The broker repeats it while the
-markers of the previous transaction are being written.
+of transaction.version 2 writes to, or to *verify* that they are in the transaction. While the markers of the previous
+transaction are being written, the result is CONCURRENT_TRANSACTIONS: the producer then retries what it was writing.
 """
 
 from collections.abc import Sequence

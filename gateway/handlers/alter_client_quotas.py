@@ -19,7 +19,7 @@ REQUEST: Final = AlterClientQuotasRequest
 
 
 async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    """Decide in the metadata shard, in parts; the response is sent once the changes are on disk."""
+    """Decide in the metadata shard, in parts; the response is sent once the changes are committed."""
     results: list[AlterClientQuotasResponseEntryData] = []
     entities = [frozenset((each.entity_type, each.entity_name) for each in entry.entity) for entry in request.entries]
     for entries in in_parts(request.entries, entities):

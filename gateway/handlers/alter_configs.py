@@ -17,7 +17,7 @@ REQUEST: Final = AlterConfigsRequest
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Decide in the metadata shard, in parts; the response is sent once the changes are on disk and in force."""
+    """Decide in the metadata shard, in parts; the response is sent once the changes are committed and in force."""
     results: list[AlterConfigsResourceResponse] = []
     names = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     for resources in in_parts(request.resources, names):

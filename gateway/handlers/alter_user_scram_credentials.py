@@ -21,7 +21,7 @@ REQUEST: Final = AlterUserScramCredentialsRequest
 
 
 async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
-    """Decide in the metadata shard, in parts; the response is sent once the changes are on disk."""
+    """Decide in the metadata shard, in parts; the response is sent once the changes are committed."""
     changes = (*request.deletions, *request.upsertions)
     results: list[AlterUserScramCredentialsResult] = []
     for changes_of_part in in_parts(changes, [change.name for change in changes]):

@@ -2,7 +2,7 @@
 
 Below version 4 features whose minimum is 0 are left out, since older clients refuse them (KAFKA-17011).
 
-Gaps: version 5 of Kafka 4.4 checks cluster and node ids (KIP-1242); 4.3 serves 4 as well.
+Gaps: version 5 of Kafka 4.4 checks cluster and node ids (KIP-1242); Kafka 4.3 serves up to version 4, too.
 """
 
 import re

@@ -21,7 +21,7 @@ REQUEST: Final = CreatePartitionsRequest
 
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Decide in the metadata shard; the response is sent once the change is on disk and in force."""
+    """Decide in the metadata shard, in parts; the response is sent once the changes are committed and in force."""
     image = ctx.services.metadata.image
     try:
         check_create_partitions(image, request)

@@ -17,7 +17,7 @@ REQUEST: Final = CreateTopicsRequest
 
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Decide in the metadata shard; the response is sent once the change is on disk and in force."""
+    """Decide in the metadata shard, in parts; the response is sent once the changes are committed and in force."""
     context = ctx.services.decision_context()
     try:
         check_create_topics(context, request)

@@ -21,7 +21,7 @@ REQUEST: Final = DeleteTopicsRequest
 
 
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Decide in the metadata shard; the response is sent once the change is on disk and in force."""
+    """Decide in the metadata shard, in parts; the response is sent once the changes are committed and in force."""
     operation = partial(delete_topics, api_version=ctx.api_version)
     results: list[DeletableTopicResult] = []
     for part in _parts(request):

@@ -1,7 +1,7 @@
 """EndTxn (API 26), versions 0 to 5: commit or abort (KIP-98).
 
-The response is sent when the decision is on disk; the markers follow. From version 5 on every end raises the epoch, and
-the response contains the new one (KIP-890).
+The response is sent when the decision is committed; the markers follow. From version 5 on every end raises the epoch,
+and the response contains the new one (KIP-890).
 """
 
 from collections.abc import Awaitable

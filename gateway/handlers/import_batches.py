@@ -1,7 +1,8 @@
 """ImportBatches (API 10001, Odradek's own), version 0: write batches of another log with their offsets.
 
 Mirroring and restoring use it. `partitions/imports.py` specifies the allowed batches. Each partition has its own
-result, with its log end offset; a client continues from there after any result, and so repeats nothing:
+result, with its log end offset, or -1 if the log is not available. A client continues from the log end offset, which it
+must first look up after -1, and so repeats nothing:
 
     NONE                  all of it is committed, as with acks=all
     OFFSET_OUT_OF_RANGE   the batches begin below the log end: they, or others, are already in the log

@@ -25,6 +25,7 @@ async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitPro
 
 
 async def _idempotent(ctx: RequestContext) -> InitProducerIdResponse:
+    # as in Kafka while it has no block of producer ids: producers retry on this code
     def unavailable(_: ErrorCode) -> InitProducerIdResponse:
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 

@@ -1,7 +1,7 @@
 """ListOffsets (API 2), versions 1 to 11: earliest, latest, by timestamp, and the largest timestamp (KIP-734).
 
-The special timestamps are answered from memory. A timestamp is looked up in the store's time index, and the record is
-then found in its batch.
+The special timestamps are answered from memory, except for the largest timestamp. That one, and any other timestamp,
+is looked up in the store, and the record is then found in its batch.
 """
 
 from collections import Counter

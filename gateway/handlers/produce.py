@@ -4,7 +4,8 @@ From 13 on topics have ids (KIP-516): a topic that was deleted and created again
 predecessor.
 
 The handler is pipelined: when it returns, every batch has its offsets or was refused, and the response is ready once
-all batches are on disk. With acks=0 there is no response; on an error the connection is closed, as in Kafka.
+all batches are as durable as `acks` requires. With acks=0 there is no response; on an error the connection is closed,
+as in Kafka.
 
 The first batch of a transaction in a partition is accepted only if the transaction coordinator has the partition in the
 transaction (KIP-890); otherwise the batch would never get a marker, and block readers permanently. Up to version 11 the
@@ -367,7 +368,7 @@ def _append(
 
 
 def _failure(replica: Replica, part: PartitionProduceData, failure: Exception) -> ErrorCode:
-    """The error code for a failure of the log or its role; the log notes the refused batch if it may be retried."""
+    """The error code for a failure of the log or its role. Records the refused batch if the failure is temporary."""
     replica.traffic.refused()
     error = error_of_partition(failure)
     if error in TEMPORARY:

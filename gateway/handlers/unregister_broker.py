@@ -12,7 +12,7 @@ REQUEST: Final = UnregisterBrokerRequest
 
 
 async def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Decide in the metadata shard; the response is sent once the change is on disk."""
+    """Decide in the metadata shard; the response is sent once the change is committed."""
 
     def refused(error: ErrorCode) -> UnregisterBrokerResponse:
         return UnregisterBrokerResponse(error_code=error, error_message=error.message)

@@ -22,7 +22,7 @@ RESULTS_UNTIL: Final = 1
 
 
 async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Decide in the metadata shard; the response is sent once the change is on disk and in force."""
+    """Decide in the metadata shard; the response is sent once the change is committed and in force."""
 
     def refused(error: ErrorCode) -> UpdateFeaturesResponse:
         return UpdateFeaturesResponse(error_code=error, error_message=error.message)

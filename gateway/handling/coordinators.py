@@ -32,9 +32,10 @@ async def deferred_answer(
     reply_type: type[R],
     refused: Callable[[ErrorCode], R],
 ) -> Completion[R]:
-    """The reply of an operation that `Coordinator.begin` began and that may take long; `refused` as above.
+    """The reply of an operation that `Coordinator.begin` began and that may take long.
 
-    When the response has been sent, or can no longer be sent, the operation is abandoned.
+    `refused` makes the reply for the error code while the coordinator is unavailable. When the response has been sent,
+    or can no longer be sent, a reply that is still pending is dropped; the operation itself remains in effect.
     """
     try:
         reply, abandon = await begun

@@ -84,7 +84,7 @@ def produce_with_leaders(
 
 
 class _Hints:
-    """The leaders in one response. `nodes` has those that are alive, with their addresses."""
+    """The leaders in one response. `nodes` has those that are unfenced and reachable, with their addresses."""
 
     def __init__(self, image: MetadataImage, listener: str) -> None:
         self._image = image

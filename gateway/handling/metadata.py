@@ -15,7 +15,8 @@ R = TypeVar("R")
 async def answer_of_controller(answer: Awaitable[R], refused: Callable[[ErrorCode], R]) -> R:
     """The controller's response, or the result of `refused` for the error code while the metadata log is unavailable.
 
-    A failed disk is KAFKA_STORAGE_ERROR. While the log is loaded it is NOT_CONTROLLER, on which clients retry.
+    A failed disk is KAFKA_STORAGE_ERROR. While the log is being loaded, and on a node that is not the active
+    controller, the code is NOT_CONTROLLER, on which clients retry.
     """
     try:
         return await answer

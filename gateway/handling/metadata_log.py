@@ -40,7 +40,8 @@ async def fetch_metadata_log(ctx: RequestContext, request: FetchRequest) -> Fetc
     answer, lease = await quorum.fetch(fetch, request.max_wait_ms, part.partition_max_bytes)
     differs = answer.diverging is not None or answer.snapshot is not None
     if differs and request.cluster_id and not quorum.cluster_id():
-        return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)  # it may be of a cluster older than this one
+        # this node may found a second cluster: a replica of an older one must not truncate its log
+        return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     if lease is not None:
         ctx.on_sent.append(partial(quorum.replica.give_back, lease))
     leader = quorum.endpoint_of(answer.leader_id) if ctx.api_version >= ENDPOINTS_SINCE else None

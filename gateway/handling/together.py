@@ -13,7 +13,7 @@ AT_ONCE: Final = 200
 
 
 async def all_of(call: Callable[[A], Awaitable[R]], things: Sequence[A]) -> list[R]:
-    """The results of `call` for each item, in their order; `AT_ONCE` calls run concurrently.
+    """The results of `call` for each item, in their order; at most `AT_ONCE` calls run concurrently.
 
     A failure cancels the others and is raised in an exception group: `call` must not raise for a client's input.
     """

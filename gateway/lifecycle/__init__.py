@@ -9,7 +9,7 @@
   was clean: only then are its logs known to be complete (KIP-966). The epoch is a property of the store that is removed
   when the broker starts and written when all logs are closed.
 - A heartbeat has the offset of the broker's image. The controller unfences a broker whose image has its registration,
-  since the image then has all partitions that it hosts. Clients are accepted from then on.
+  since the image then has all partitions that it hosts. Clients are accepted once the image shows it as unfenced.
 - A broker that cannot write a log that it leads for `broker.session.timeout.ms`, while another replica is in sync,
   requests to be fenced and ends, like a Kafka broker whose disk fails. It must not continue: if its metadata log cannot
   be written either, it would direct clients to former leaders and coordinators.

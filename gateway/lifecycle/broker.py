@@ -86,11 +86,11 @@ class BrokerLifecycle:
         self._changed = Signal()
 
     async def run(self) -> None:
-        """Register, and send heartbeats until cancelled. Raises StartError when this broker cannot be in the cluster.
+        """Register, and send heartbeats until released or cancelled.
 
-        That is: another broker has its id, no controller answers for `initial.broker.registration.timeout.ms`, or the
-        controller refuses it permanently. Raises StoreError when it cannot write partitions that other brokers could
-        lead.
+        Raises StartError when this broker cannot be in the cluster: another broker has its id, no controller answers
+        for `initial.broker.registration.timeout.ms`, or the controller refuses it permanently. Raises StoreError when
+        it cannot write partitions that other brokers could lead, or cannot read the store's properties.
         """
         self._metadata.changes.watch(self._changed)
         try:

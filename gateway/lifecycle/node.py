@@ -24,7 +24,7 @@ PERIODIC_TASKS_S: Final = 0.25
 
 
 class NodeLife:
-    """The lifecycle of a node in a cluster; for the broker of a sole voter, once its image has another broker.
+    """The lifecycle of a node in a cluster. That of a sole voter's broker begins once its image has another broker.
 
     `ready` is set when clients may be served. `run` must run from the node's start.
     """
@@ -91,7 +91,10 @@ class NodeLife:
             self.ready.set()
 
     async def run(self) -> None:
-        """Run until cancelled. Raises StartError when this broker cannot be in the cluster."""
+        """Run until cancelled; on a node that is only a broker, at most until it is released.
+
+        Raises, in exception groups, what `BrokerLifecycle.run` raises.
+        """
         if self.is_alone:
             await self._among_others.wait()
         async with trio.open_nursery() as nursery:

@@ -12,11 +12,14 @@ from typing import Final
 from odradek.gateway.config import BrokerConfig
 
 _LOG_SHARE: Final = 4
+"""Open logs take at most the limit divided by this."""
 _MOMENTARY: Final = 32
+"""The descriptors reserved for files that are open only briefly, at most."""
 _OWN: Final = 16
 """The number of descriptors that a broker uses besides connections and logs."""
 _FILES_A_LOG: Final = 4
 _COMFORTABLE: Final = 4096
+"""Below this limit a warning is given even if the settings have their defaults."""
 _UNLIMITED: Final = 2**31 - 1
 
 

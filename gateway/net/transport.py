@@ -219,7 +219,7 @@ class TcpTransport:
                 parts = _after(parts, sent)
 
     def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
-        """Send with one system call."""
+        """Send with one system call, and so at most `MAX_IOVEC` parts."""
         try:
             sent = self._sock.send(parts[0]) if len(parts) == 1 else self._sock.sendmsg(parts[:MAX_IOVEC])
         except BlockingIOError:
@@ -267,8 +267,8 @@ def _peer_names(sock: socket.socket) -> tuple[str, str]:
 class TcpListener:
     """A listening TCP socket.
 
-    Like TcpTransport it uses the operating system's socket: of a hundred consumers that connect at once, each waits
-    until those before it are accepted.
+    Like TcpTransport it uses the operating system's socket, which takes less time than Trio's: of a hundred consumers
+    that connect at once, each waits until those before it are accepted.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -334,6 +334,6 @@ async def listen_tcp(host: str, port: int) -> Sequence[Listener]:
 
 
 async def dial_tcp(host: str, port: int) -> Transport:
-    """Connect to `host:port`, trying its addresses in turn. Raises OSError."""
+    """Connect to `host:port`, with overlapping attempts if it has several addresses. Raises OSError."""
     stream = await trio.open_tcp_stream(host, port)
     return TcpTransport(socket.socket(fileno=stream.socket.detach()))

@@ -11,7 +11,7 @@ class ConnectionRate:
 
     def __init__(self, now_ms: int) -> None:
         self._filled_ms = now_ms
-        self._tokens = math.inf
+        self._tokens = math.inf  # full: the first call lowers it to one second's connections
 
     def wait_ms(self, per_second: int, now_ms: int) -> float:
         """Admit a connection and return 0, or return the time after which the caller may try again."""

@@ -6,7 +6,7 @@ is answered in body version 0 with error 35 (KIP-511), so that a newer client ca
 A handler is `handle(ctx, request) -> response` in the module of `gateway/handlers/` that has the API's name, beside
 `REQUEST`, the message type it handles. A *deferred* handler returns a `Completion` of the response instead, or of None
 for no response. If it is also *pipelined*, the request's order is fixed when the handler returns, and the connection
-may begin the next one.
+may begin the next request if that is pipelined, too.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ from odradek.wire.values import immutable
 Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 
 PIPELINED: Final = frozenset({ApiKey.PRODUCE})
-"""While these requests wait for the disk, later requests on the same connection may begin."""
+"""While one of these requests waits for its commit, the next of them on the same connection may begin."""
 
 DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.IMPORT_BATCHES}
 """Requests whose handlers return a `Completion`."""
@@ -69,8 +69,8 @@ LARGE_FRAME_BYTES: Final = 128 * 1024
 class Route:
     """How requests of one API are handled.
 
-    `is_pipelined`: the next request may begin before this one is answered. `is_deferred`: the handler returns a
-    `Completion` of the response. `keeps_memory`: the request's bytes count until its reply is sent.
+    `is_pipelined`: the next request may begin before this one is answered, if both are pipelined. `is_deferred`: the
+    handler returns a `Completion` of the response. `keeps_memory`: the request's bytes count until its reply is sent.
     """
 
     request_type: type[Message]
@@ -105,7 +105,10 @@ class Dispatcher:
         self._controller_routes: dict[ApiKey, Route] = {}
 
     def open(self, frame: memoryview, session: Session) -> Call:
-        """Decode one frame. Raises PeerError for requests to which Kafka responds by closing the connection."""
+        """Decode one frame. Raises PeerError for requests to which Kafka responds by closing the connection.
+
+        Called on the Trio thread, and in worker threads for large frames.
+        """
         try:
             api_key, api_version, correlation_id, client_id, _, body_at = read_request_header(frame)
         except ProtocolError as error:

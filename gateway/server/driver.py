@@ -4,9 +4,9 @@
                                      └► begin ──► completion settled ──►
 
 All decisions about order, limits and the end of the connection are the pipeline's. A worker (`server/workers.py`) calls
-`serve` when there is input, which receives and handles it. A deferred reply (Produce, JoinGroup, SyncGroup) is sent by
-the call that settles its completion, without a task switch; a separate task sends only the part that the network does
-not accept at once.
+`serve` when there is input, which receives and handles it. A deferred reply (`dispatch.DEFERRED`, such as Produce) is
+sent by the call that settles its completion, without a task switch; a separate task sends only the part that the
+network does not accept at once.
 
 A connection ends when its pipeline is closed and no task works for it any more. Then nothing refers to resources that
 its replies use, and they are released.
@@ -163,8 +163,8 @@ class ConnectionDriver:
     def _receive(self) -> bool:
         """Receive once; False if there is nothing to receive, or the connection does not receive now.
 
-        It has its own frame, so that nothing refers to the last buffer while the connection waits for memory for the
-        next.
+        A separate method, so that no local variable keeps the last buffer alive while the connection waits for memory
+        for the next.
         """
         pipeline = self._pipeline
         buffer = pipeline.buffer()
@@ -188,7 +188,8 @@ class ConnectionDriver:
     async def _handle_received(self, worker: Worker) -> None:
         """Handle the received requests, in their order.
 
-        It has its own frame, so that nothing refers to the last request while the connection waits for the next.
+        A separate method, so that no local variable keeps the last request alive while the connection waits for the
+        next.
         """
         pipeline = self._pipeline
         while (taken := pipeline.next_request()) is not None:

@@ -1,4 +1,4 @@
-"""Resumes a coroutine that was started by hand, which showed whether it waits at all."""
+"""Resumes a coroutine that its caller started with `send`, to find out whether it waits at all."""
 
 from collections.abc import Coroutine, Generator
 from types import coroutine

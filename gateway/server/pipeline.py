@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 Kafka handles one request of a connection at a time. This pipeline does the same, except that while a Produce waits for
-the disk, the next Produce is begun; a client can observe the difference only as speed. Any other request waits until
-all replies before it are sent, and no request begins before its own reply is sent.
+its commit, the next Produce is begun; a client can observe the difference only as speed. Any other request waits until
+all replies before it are sent, and no later request begins before the reply to it is sent.
 
 A driver owns the socket. It receives into `buffer`, reports the number of bytes (`received`), and takes one complete
 request after the other (`next_request`). For each it reports the decoded request (`decoded`), waits until it may
@@ -165,7 +165,7 @@ class Pipeline(Generic[T]):
     def received(self, size: int) -> None:
         """Take `size` bytes that are in the buffer; 0 means that the peer has closed its side.
 
-        Ignored while draining.
+        Ignored once the connection drains or is closed.
         """
         if self.state is not RECEIVING:
             return

@@ -23,11 +23,12 @@ from odradek.gateway.server.workers import Workers
 log = logging.getLogger(__name__)
 
 ACCEPT_RETRY_S = 0.1
-"""The pause of a listener after accept failed for lack of descriptors or memory, since it would fail again at once."""
+"""The pause of a listener after accept failed: for lack of descriptors or memory it would fail again at once."""
 SLOT_CHECK_S = 1.0
+"""The interval at which a connection that waits because of a limit checks whether the limit was raised."""
 MIN_CHECK_MS = 200
 MAX_CHECK_MS = 40_000
-"""Bounds of the interval at which connections are checked for staleness: a quarter of the shortest time-out."""
+"""Bounds of the time-out whose quarter is the interval of the checks for stale connections: 50 ms to 10 s."""
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -66,9 +67,10 @@ class Server:
         await self._workers.catch_up()
 
     async def drain(self) -> None:
-        """Stop accepting, answer the requests in flight, and close; after the time-out close the remaining connections.
+        """Stop accepting, answer the requests in flight, and close.
 
-        After cancellation, connections that are not drained yet stay open.
+        After `odradek.drain.timeout.ms` the remaining connections are closed at once. After cancellation, connections
+        that are not drained yet stay open.
         """
         self._stopping = True
         for bound in self._listeners.values():

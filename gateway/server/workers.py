@@ -8,8 +8,8 @@ connections in one turn of the scheduler, and an idle connection costs only its 
 
 If serving a connection has to wait (for a disk, for another client, for a peer that receives its reply slowly), the
 task stays with that connection until it has served all of its input, and another task becomes the leader: an idle one,
-or a new one. So there is one task for each connection that waits for something, and one more. This is the
-leader/followers pattern (Schmidt, POSA 2).
+or a new one. So there is one task for each connection that waits for something, and one more, besides at most
+`SPARE_WORKERS` idle ones. This is the leader/followers pattern (Schmidt, POSA 2).
 
 Connections are served in the order in which their input was reported. One that may have more to receive goes to the end
 of the queue. After every `SERVED_IN_A_ROW` connections other tasks are scheduled. When all are served, the leader polls
@@ -110,7 +110,7 @@ class Workers:
     async def _work(self, worker: Worker) -> None:
         is_needed = True
         while is_needed:
-            # a new one only after a cancellation: it costs a large part of a Fetch
+            # a new scope only after a cancellation: making one costs a large part of a Fetch
             with trio.CancelScope() as worker.scope:
                 is_needed = await self._work_in_scope(worker)
 
