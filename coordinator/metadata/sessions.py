@@ -81,10 +81,11 @@ class BrokerSessions:
             session.is_leaving = True
 
     def shut_down_at(self, broker: BrokerImage, offset: int) -> None:
-        """The broker may stop once all active brokers have metadata up to `offset`; only the first call sets it."""
+        """The broker may stop once all active brokers have metadata up to `offset`, or up to that of an earlier call if
+        it is higher."""
         session = self._of(broker.id, broker.epoch)
-        if session is not None and session.shutdown_offset is None:
-            session.shutdown_offset = offset
+        if session is not None:
+            session.shutdown_offset = max(offset, -1 if session.shutdown_offset is None else session.shutdown_offset)
 
     def may_stop(self, broker: BrokerImage, brokers: Mapping[int, BrokerImage]) -> bool:
         """True if all active brokers have the metadata with the new leaders of the partitions that this broker led."""

@@ -22,6 +22,9 @@ from odradek.wire.stored.metadata_records import ConfigRecord, PartitionRecord, 
 INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, "__consumer_offsets", "__transaction_state"})
 """Topics that a pattern never matches, as in Kafka's clients."""
 
+_LOOKS: Final = 5
+"""The number of attempts to read a metadata log whose files are replaced meanwhile."""
+
 Topic = Mapping[int, PartitionKey]
 """The partitions of a topic by number. A partition without records has a key, but may have no log yet."""
 
@@ -52,6 +55,16 @@ class Catalog:
         return {index: PartitionKey(name, topic_id, index) for index in sorted(self._partitions[topic_id])}
 
     def _read_on(self) -> None:
+        for left in reversed(range(_LOOKS)):
+            try:
+                self._read_once()
+            except (SegmentGoneError, LogGoneError):
+                if not left:
+                    raise  # missing, not replaced by a newer one
+            else:
+                return
+
+    def _read_once(self) -> None:
         try:
             with self._logs.look(METADATA_KEY) as view:
                 start = view.log_start_offset
@@ -59,8 +72,6 @@ class Catalog:
                 self._load_snapshot(start)
             for record in self._records(METADATA_KEY):
                 self._apply(record)
-        except (SegmentGoneError, LogGoneError):
-            self._read_on()
         except (InvalidRecordBatch, ValueError) as error:
             raise StoreCorruptError(f"the metadata log cannot be read: {error}") from error
 

@@ -1,5 +1,7 @@
 """Adds rows for the records that a topic had before `odradek.sql.columns=true`."""
 
+from contextlib import suppress
+
 from odradek.gateway.beside.catalog import Catalog
 from odradek.gateway.beside.committed import last_stable_offset
 from odradek.gateway.sql.results import SqlError
@@ -24,6 +26,7 @@ def backfill(logs: LogsBeside, rows: Backfill, topic: str) -> int:
                 stable_offset, aborted = last_stable_offset(view), view.aborted
         except LogGoneError:
             continue  # the partition was never used
-        while (count := rows.fill(key, stable_offset, aborted)) is not None:
-            filled += count
+        with suppress(LogGoneError):  # the topic was deleted meanwhile
+            while (count := rows.fill(key, stable_offset, aborted)) is not None:
+                filled += count
     return filled

@@ -328,7 +328,7 @@ class LmdbPartition:
             try:
                 self.log.replace(draft, segment)
             except BaseException:
-                if self.log.has_decided(draft):
+                if self.log.has_decided(draft, segment):
                     self._failure = "replacement of segments"
                 raise
         return True

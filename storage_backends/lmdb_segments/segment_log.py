@@ -279,9 +279,11 @@ class SegmentLog:
             raise
         self._show_replacement(draft, segment)
 
-    def has_decided(self, draft: LmdbDraft) -> bool:
-        """True if reopening the log finishes a replacement that failed; otherwise nothing has changed."""
-        return cleaned_path(self._directory, draft.info.base_offset).exists()
+    def has_decided(self, draft: LmdbDraft, segment: Segment) -> bool:
+        """True if a replacement that failed is visible, or is finished when the log is reopened; otherwise nothing has
+        changed.
+        """
+        return segment in self.state.segments or cleaned_path(self._directory, draft.info.base_offset).exists()
 
     def _show_replacement(self, draft: LmdbDraft, segment: Segment) -> None:
         """Make the new segment visible to readers, and remove the old ones."""

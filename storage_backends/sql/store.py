@@ -74,7 +74,8 @@ class SqlStore:
         self.group = CommitGroup(self.database, self._owner, self._checkpoints)
         self.tails = HotTails(HOT_TAILS * (options or StoreOptions()).hot_bytes)
         self._outbox = None if self.database.is_sqlite else SqlOutbox(self.database, self.group)
-        self._open: dict[PartitionKey, SqlPartition] = {}
+        self._open: dict[PartitionKey, SqlPartition | None] = {}
+        """None while a log is being opened, deleted or set aside."""
         self._lock = Lock()
         self._closed = False
         try:
@@ -97,10 +98,20 @@ class SqlStore:
 
     def open(self, key: PartitionKey, policy: LogPolicy) -> SqlPartition:
         """See `Store.open`."""
+        self._reserve(key, "the log of {key} is open already")
+        try:
+            partition, left_over = self._opened(key, policy)
+        except BaseException:
+            self.forget(key)
+            raise
         with self._lock:
-            self._check_open()
-            if key in self._open:
-                raise StoreError(f"the log of {key} is open already")
+            self._open[key] = partition
+        if left_over:
+            self.purge_soon(partition)
+        return partition
+
+    def _opened(self, key: PartitionKey, policy: LogPolicy) -> tuple[SqlPartition, bool]:
+        """Returns the partition, and whether rows below its first segment are still to be deleted."""
         with self._reading(f"opening {key}") as connection:
             log = _find(connection, key)
         if log is None:
@@ -110,23 +121,26 @@ class SqlStore:
             first = state.segments[0].base_offset
             had_columns = has_columns(connection, log)
             left_over = queries.has_rows_below(connection, log, first) or has_purgeable(connection, log, first)
-        partition = SqlPartition(self, key, log, state, policy, had_columns=had_columns)
-        with self._lock:
-            self._open[key] = partition
-        if left_over:
-            self.purge_soon(partition)
-        return partition
+        return SqlPartition(self, key, log, state, policy, had_columns=had_columns), left_over
 
-    def delete(self, key: PartitionKey) -> None:
-        """See `Store.delete`: the log is removed at once, its rows are deleted in the background."""
+    def _reserve(self, key: PartitionKey, refusal: str) -> None:
+        """Keep other threads from the log until it is open or `forget` is called. Raises StoreError if it is open."""
         with self._lock:
             self._check_open()
             if key in self._open:
-                raise StoreError(f"the log of {key} is open; close it before deleting it")
-        with self._reading(f"deleting {key}") as connection:
-            log = _find(connection, key)
-        if log is not None:
-            self.give_up(log)
+                raise StoreError(refusal.format(key=key))
+            self._open[key] = None
+
+    def delete(self, key: PartitionKey) -> None:
+        """See `Store.delete`: the log is removed at once, its rows are deleted in the background."""
+        self._reserve(key, "the log of {key} is open; close it before deleting it")
+        try:
+            with self._reading(f"deleting {key}") as connection:
+                log = _find(connection, key)
+            if log is not None:
+                self.give_up(log)
+        finally:
+            self.forget(key)
 
     def give_up(self, log: int) -> None:
         """Mark a log as dead; its rows are deleted in the background. Raises StoreError."""
@@ -135,14 +149,16 @@ class SqlStore:
 
     def set_aside(self, key: PartitionKey) -> str:
         """See `Store.set_aside`."""
-        with self._reading(f"setting {key} aside") as connection:
-            log = _find(connection, key)
-        with self._lock:
-            self._check_open()
-            if key in self._open or log is None:
-                raise StoreError(f"the log of {key} is open, or there is none")
-        name = f"{key}.{key.topic_id}-{log}"
-        self._set_kind(log, STRAY, name)
+        self._reserve(key, "the log of {key} is open")
+        try:
+            with self._reading(f"setting {key} aside") as connection:
+                log = _find(connection, key)
+            if log is None:
+                raise StoreError(f"there is no log of {key}")
+            name = f"{key}.{key.topic_id}-{log}"
+            self._set_kind(log, STRAY, name)
+        finally:
+            self.forget(key)
         return name
 
     def strays(self) -> Sequence[StrayLog]:
@@ -198,7 +214,8 @@ class SqlStore:
     def close(self) -> None:
         """See `Store.close`."""
         for partition in list(self._open.values()):
-            partition.close()
+            if partition is not None:
+                partition.close()
         if not self._closed:
             self._closed = True
             self._purger.stop()
@@ -215,7 +232,7 @@ class SqlStore:
         return made[0]
 
     def forget(self, key: PartitionKey) -> None:
-        """Remove a partition from the open ones, after it was closed."""
+        """Remove a partition from the open ones, after it was closed; end a reservation."""
         with self._lock:
             self._open.pop(key, None)
 

@@ -12,7 +12,13 @@ from threading import Event
 import pytest
 
 from odradek.partitions.model import AbortedTransaction, LogWrite
-from odradek.storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreFullError
+from odradek.storage_backends.interface import (
+    LogPolicy,
+    StoreCorruptError,
+    StoreError,
+    StoreFormatError,
+    StoreFullError,
+)
 from odradek.storage_backends.lmdb_segments import cleaning, segment_log
 from odradek.storage_backends.lmdb_segments.layout import META_KEY
 from odradek.storage_backends.lmdb_segments.segment import EnvSettings, open_env
@@ -240,6 +246,28 @@ class TestReplacement:
             current = [info.base_offset for info in log.segments()[:-1]]
             if fitting and base in current:
                 yield base, fitting[-1]
+
+    def test_an_error_after_the_new_one_is_visible_fails_the_log_until_it_is_opened_again(self, root, monkeypatch):
+        store, log = open_log(root)
+        fill(log, 12)
+        log.commit([LogWrite(aborted=[AbortedTransaction(1, 2, 3, 2)])], sync=True)
+        draft = log.draft(0, 9)
+        draft.add([make_batch(5, max_timestamp_ms=5)])
+        draft.seal([])
+
+        def broken(*_):
+            raise OSError(errno.EIO, "broken")
+
+        monkeypatch.setattr(segment_log, "sync_directory", broken)
+        with pytest.raises(StoreError):
+            log.replace(draft)
+        monkeypatch.undo()
+        assert log.failed, "the replica must not keep the aborted transactions of the old segments"
+        store.close()
+        store, log = open_log(root)
+        assert log.load().aborted == ()
+        assert min(header.base_offset for header in iter_headers(read_all(log, 0))) == 5
+        store.close()
 
     def test_a_full_disk_leaves_the_log_as_it_was(self, root, monkeypatch):
         store, log = open_log(root)

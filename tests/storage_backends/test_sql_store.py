@@ -4,6 +4,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -145,6 +146,34 @@ class TestSharedTransactions:
                     each.result()
             assert store.group.transactions == before + 2  # one for the held commit, and one for both others
             assert [log.load().log_end_offset for log in logs] == [1, 1]
+
+
+class TestOpen:
+    def test_a_log_that_is_being_opened_is_not_opened_deleted_or_set_aside_by_others(self, url, monkeypatch):
+        with closing(SqlStore(url)) as store:
+            make_log, refusals = store.make_log, []
+
+            def make_slowly(*arguments):
+                for operation in (partial(store.open, policy=SMALL_SEGMENTS), store.delete, store.set_aside):
+                    with pytest.raises(StoreError, match="is open") as refused:
+                        operation(KEY)
+                    refusals.append(str(refused.value))
+                return make_log(*arguments)
+
+            monkeypatch.setattr(store, "make_log", make_slowly)
+            store.open(KEY, SMALL_SEGMENTS).close()
+            assert len(refusals) == 3
+            store.delete(KEY)
+            with pytest.raises(StoreError, match="there is no log"):
+                store.set_aside(KEY)
+
+    def test_a_log_that_cannot_be_opened_can_be_opened_later(self, url, monkeypatch):
+        with closing(SqlStore(url)) as store:
+            with monkeypatch.context() as patch:
+                patch.setattr(store, "make_log", lambda *_: (_ for _ in ()).throw(StoreError("away")))
+                with pytest.raises(StoreError, match="away"):
+                    store.open(KEY, SMALL_SEGMENTS)
+            store.open(KEY, SMALL_SEGMENTS).close()
 
 
 class TestPurge:

@@ -49,8 +49,8 @@ def progress(
 
 def _watch_revocation(table: ConsumerTable, draft: Draft, member: ConsumerMember) -> None:
     """Set or cancel the timer by which a member must release partitions; classic members have JOIN and SYNC instead."""
-    if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+    if member.state is not MemberState.UNREVOKED_PARTITIONS:
+        table.disarm(ConsumerTimer.REBALANCE, draft.group_id, member.member_id)  # loading sets it for classic ones, too
+    elif member.classic is None:
         deadline_ms = draft.now_ms + member.rebalance_timeout_ms
         table.arm(ConsumerTimer.REBALANCE, draft.group_id, member.member_id, deadline_ms)
-    elif member.classic is None:
-        table.disarm(ConsumerTimer.REBALANCE, draft.group_id, member.member_id)

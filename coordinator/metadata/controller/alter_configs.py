@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.configs.numbers import parse_integer
 from odradek.coordinator.configs.operations import AlterOperation, apply_operation
 from odradek.coordinator.configs.validation import (
     refuse_protections,
@@ -174,10 +175,9 @@ def _check_broker_name(context: DecisionContext, name: str) -> None:
     """The empty name means all brokers; any other must be the id of this broker, or of a registered one."""
     if not name:
         return
-    try:
-        number = int(name)
-    except ValueError:
-        raise _invalid(f"Node id must be an integer, but it is: {name}") from None
+    number = parse_integer(name, 32)
+    if number is None:
+        raise _invalid(f"Node id must be an integer, but it is: {name}")
     if number != context.node_id and number not in context.image.brokers:
         raise _invalid(f"Unexpected broker id, expected {context.node_id}, but received {name}")
 

@@ -52,21 +52,27 @@ def _of_fenced(context: DecisionContext, broker: BrokerImage, request: BrokerHea
 
 def _of_unfenced(context: DecisionContext, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Decision:
     if request.want_shut_down and not request.want_fence and leads_any(context.image, broker.id):
-        records = begin_shutdown(context, broker).records
-        context.sessions.shut_down_at(broker, context.next_offset + len(records) - 1)
-        return records, _answer(broker, request, fenced=False)
+        return _leaders_moved(context, broker), _answer(broker, request, fenced=False)
     if request.want_fence or request.want_shut_down:
         return _fenced(context, broker, request)
     return [], _answer(broker, request, fenced=False)
 
 
 def _of_stopping(context: DecisionContext, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Decision:
-    records = begin_shutdown(context, broker).records
+    records = _leaders_moved(context, broker)
     if records or leads_any(context.image, broker.id):
         return records, _answer(broker, request, fenced=False)
     if not context.sessions.may_stop(broker, context.image.brokers):
         return [], _answer(broker, request, fenced=False)
     return _fenced(context, broker, request)
+
+
+def _leaders_moved(context: DecisionContext, broker: BrokerImage) -> list[Message]:
+    """Move leaders away from the broker, which may stop only when all active brokers know the last of them."""
+    records = begin_shutdown(context, broker).records
+    if records:
+        context.sessions.shut_down_at(broker, context.next_offset + len(records) - 1)
+    return records
 
 
 def _fenced(context: DecisionContext, broker: BrokerImage, request: BrokerHeartbeatRequest) -> Decision:

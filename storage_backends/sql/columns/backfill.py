@@ -54,7 +54,9 @@ class SqlBackfill:
                 raise LogGoneError(f"{key} is no more: the topic was deleted")
             statements.lock(connection, found.id)
             # read again: a transaction for which the lock waited may have changed it
-            _, start, log_start, log_end = connection.execute(_LOG, columns).one()
+            if (found := connection.execute(_LOG, columns).one_or_none()) is None:
+                raise LogGoneError(f"{key} is no more: the topic was deleted")
+            _, start, log_start, log_end = found
             before = log_end if start is None else start
             rows = _chunk(connection, found.id, log_start, before)
             if rows is None:

@@ -68,6 +68,18 @@ class TestParts:
             pass
         assert (world.image.brokers[1].fenced, led_by(world, 1)) == (True, 0)
 
+    def test_a_broker_stops_only_when_the_others_know_the_last_part_of_its_shutdown(self, in_parts):
+        world = in_parts
+        while led_by(world, 1):
+            known = len(world.log) - 1
+            assert not world.heartbeat(1, stop=True).should_shut_down
+        for other in (2, 3):
+            world.heartbeat(other, offset=known)  # all parts but the last
+        assert not world.heartbeat(1, stop=True).should_shut_down
+        for other in (2, 3):
+            world.heartbeat(other)
+        assert world.heartbeat(1, stop=True).should_shut_down
+
     def test_a_shutdown_goes_on_with_each_heartbeat(self, in_parts):
         world, left = in_parts, []
         while not world.image.brokers[1].fenced:

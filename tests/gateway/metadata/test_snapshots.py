@@ -17,6 +17,7 @@ from odradek.gateway.errors import StartError, first_error
 from odradek.gateway.quorum.snapshots import PROPERTY, Snapshots, find_snapshots
 from odradek.partitions.metadata_log import METADATA_KEY, snapshot_key, snapshot_of
 from odradek.partitions.model import LogWrite, StoredBatch
+from odradek.storage_backends.beside import LogGoneError
 from odradek.storage_backends.interface import LogPolicy, StoreFullError
 from odradek.storage_backends.opener import open_beside, open_store
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -89,6 +90,23 @@ def test_readers_beside_the_broker_know_the_topics_of_a_trimmed_log(storage):
             assert {key.topic_id for topic in topics.values() for key in topic.values()} == set(image.topics_by_id)
             assert catalog.settings(TOPICS[0]) == {"retention.ms": "7"}
         logs.close()
+
+
+def test_a_metadata_log_that_is_missing_is_an_error_of_the_store(storage, monkeypatch):
+    with ThreadBroker(storage):
+        pass
+    logs = open_beside(storage)
+    looks = []
+
+    def missing(key):
+        looks.append(key)
+        raise LogGoneError("removed")
+
+    monkeypatch.setattr(logs, "look", missing)
+    with pytest.raises(LogGoneError, match="removed"):
+        Catalog(logs).topics()
+    assert 1 < len(looks) < 10
+    logs.close()
 
 
 def test_settings_that_are_large_keep_the_log_whole(storage):
