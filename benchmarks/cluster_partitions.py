@@ -3,8 +3,8 @@
     python -m benchmarks.cluster_partitions [--partitions 10000] [--topics 100] [--json FILE]
 
 Measures only Odradek: three nodes as processes on this machine (`odradek.cluster`), every partition with three
-replicas. A step ends when the Metadata of all three nodes shows its result for all partitions; the CPU seconds are
-those of the nodes.
+replicas. A step that waits for all partitions ends when the Metadata of all running nodes shows the result; the CPU
+seconds are those of these nodes.
 """
 
 from __future__ import annotations

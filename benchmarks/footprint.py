@@ -1,4 +1,4 @@
-"""A broker's start time, and its memory after the other cases."""
+"""A broker's start time, and its memory after the loads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def start_up(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 
 
 def memory(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    """The memory of the broker that has served the other cases of this run."""
+    """The memory of the broker that has served the loads (`LOADS`) of this run."""
     del mode, effort
     broker = side.broker
     broker.check_alive()

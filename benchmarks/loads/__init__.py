@@ -24,7 +24,7 @@ class Load:
     def await_line(self, line: str, timeout_s: float) -> None:
         """Wait until it prints `line` on its standard output. Raises NotMeasuredError."""
         assert self._process.stdout is not None
-        watchdog = threading.Timer(timeout_s, self._process.kill)
+        watchdog = threading.Timer(timeout_s, self._process.kill)  # ends a read that would wait too long
         watchdog.start()
         printed = self._process.stdout.readline().strip()
         watchdog.cancel()

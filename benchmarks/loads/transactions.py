@@ -17,7 +17,7 @@ TIMEOUT_S = 30
 
 
 def commit(bootstrap: str, topic: str, partitions: int, transactional_id: str, duration_s: float) -> dict[str, float]:
-    """Medians in ms: from the begin to the end of the commit, and from the last acknowledgement to it."""
+    """Medians in ms until the end of the commit: from the begin, and from the last acknowledgement of a record."""
     quiet = logging.getLogger("benchmarks.transactions")
     quiet.addHandler(logging.NullHandler())
     settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0}

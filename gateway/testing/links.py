@@ -15,7 +15,6 @@ end, as with TCP over a network that drops packets. A new connection is accepted
 """
 
 import re
-import select
 import sys
 from collections import defaultdict
 from typing import Final
@@ -26,6 +25,8 @@ HEADER: Final = re.compile(rb"^.{4}.{8}..(?:(?:(?:broker|node|raft-client)-)?([0
 """The start of a request: length, API key, version, correlation id, and the client id with the node's id."""
 HEADER_BYTES: Final = 64
 CHUNK_BYTES: Final = 1 << 18
+PEEK_S: Final = 0.01
+"""Above 0: with 0, Trio cancels before it reads."""
 
 
 class Gates:
@@ -118,9 +119,9 @@ async def _head(client: trio.SocketStream) -> bytes:
 
 async def _has_ended(client: trio.SocketStream) -> bool:
     """True if the client has sent the end of its stream, without anything before it that was not received."""
-    available = select.poll()
-    available.register(client.socket, select.POLLIN)
-    return bool(available.poll(0)) and not await client.socket.recv(1, trio.socket.MSG_PEEK)
+    with trio.move_on_after(PEEK_S):
+        return not await client.socket.recv(1, trio.socket.MSG_PEEK)
+    return False
 
 
 async def _execute_commands(gates: Gates) -> None:
