@@ -1,4 +1,4 @@
-"""Requests of this broker's coordinators to other brokers, at their listener for brokers in the image."""
+"""Requests of this broker's coordinators to other brokers, at the inter-broker listener of each in the image."""
 
 from collections.abc import Callable
 

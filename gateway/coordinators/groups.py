@@ -90,10 +90,10 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     ) -> R | ErrorCode:
         """Run an `operation` that writes in a producer's transaction, and wait for its reply.
 
-        `verify(partitions)` requests from the transaction coordinator whether these partitions of the offsets topic are
-        in the transaction, or adds them if `adds_partition` (KIP-890). It is called before the first write of the
-        transaction there. Returns an error if they are not in it, or if it has ended meanwhile. Raises
-        CoordinatorUnavailable.
+        `verify(partitions)` calls the transaction coordinator, which checks that these partitions of the offsets topic
+        are in the transaction, or adds them if `adds_partition` (KIP-890). It is called before the first write of the
+        transaction to the group's partition. Returns an error if they are not in it, or if it has ended meanwhile.
+        Raises CoordinatorUnavailable.
         """
         partition = self.partition(group_id)
         runtime = self.runtime(partition)
@@ -129,7 +129,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
     def topics_deleted(self, names: list[str]) -> None:
         """Remove the offsets committed for deleted topics; all groups if the offsets topic itself is deleted.
 
-        DELETED_AT_ONCE of them are removed now, which is almost always all; the others soon, in later calls.
+        DELETED_AT_ONCE of them are removed now, which is almost always all; the others when the shards' timers are due.
         """
         super().topics_deleted(names)
         limit = DELETED_AT_ONCE

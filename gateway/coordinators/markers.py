@@ -25,9 +25,10 @@ class Marker(NamedTuple):
 
 
 def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Completion[None]]:
-    """Queue a marker; it is final once the completion settles. The error is the log's refusal of an old epoch.
+    """Append a marker; it is committed when the completion settles without error.
 
-    The log must be open. Raises PartitionUnavailable.
+    The error code is the log's refusal of an old epoch; nothing is appended then. The log must be open.
+    Raises PartitionUnavailable.
     """
     batch = end_transaction_marker(
         committed=marker.committed,

@@ -37,7 +37,7 @@ class TopicRegexes:
     async def prepare(self, regex: str) -> None:
         """Return when the expression is matched against the current topics; an invalid expression raises nothing.
 
-        Cancelled while it waits for a thread, it is dropped.
+        If the caller is cancelled before a thread begins to match, the expression remains unmatched.
         """
         image = self._image()
         if self._kept(regex, image) is None:

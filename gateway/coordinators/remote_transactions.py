@@ -111,7 +111,7 @@ async def ask_coordinator(
 ) -> Mapping[_TopicPartition, ErrorCode]:
     """Ask the coordinator on another broker to verify that the partitions are in the transaction, or to add them.
 
-    Raises CoordinatorUnavailable if there is no response.
+    Raises CoordinatorUnavailable if there is no response, or if it is an error for the whole request.
     """
     from odradek.wire.messages.add_partitions_to_txn import (
         AddPartitionsToTxnRequest,

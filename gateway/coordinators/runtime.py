@@ -71,7 +71,7 @@ class ShardRuntime(Generic[S]):
 
     `make` builds a shard into which the log is replayed. `publish(shard)` is called after a load and after each
     operation that wrote records; the function that it returns is called once they are committed, before the replies are
-    sent. `discarded` is True if the shard was discarded after a failed append and not loaded since. An `empty`
+    sent. `discarded` is True if the shard was discarded after a failed write and not loaded since. An `empty`
     partition has nothing to replay, so callers wait while it is first opened instead of getting
     COORDINATOR_LOAD_IN_PROGRESS. If a write is not committed after the outcome's time-out, or else after
     `write_timeout_ms`, the reply is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself remains. `start` returns
@@ -439,9 +439,10 @@ def _batches(
 
 
 def replayed(shard: Shard, chunk: memoryview, now_ms: int) -> Iterator[int]:
-    """Replay all records of the batches in `chunk`, `REPLAYED_AT_ONCE` at a time; yields the offset after the batch.
+    """Replay all records of the batches in `chunk`, at most `REPLAYED_AT_ONCE` between two yields.
 
-    Raises InvalidRecordBatch for damaged batches.
+    Yields the offset after the batch whose records are being replayed, also before its last record is. Raises
+    InvalidRecordBatch for damaged batches.
     """
     for header in iter_headers(chunk):
         check_crc(chunk, header)

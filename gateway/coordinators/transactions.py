@@ -96,7 +96,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._failed_markers = Episodes(log, replicas.repeats)
         self._opening = trio.CapacityLimiter(OPENED_AT_ONCE)
         self._finishing: dict[str, trio.Event] = {}
-        """Set when the markers of a transactional id are written."""
+        """By transactional id; set when the transaction is completed, or the task that completes it has failed."""
 
     def runtime_of(self, key: str) -> ShardRuntime["TransactionShard"]:
         """The shard of a transactional id. Raises CoordinatorUnavailable.
@@ -153,7 +153,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return await self.add_partitions(producer, {CONSUMER_OFFSETS: frozenset({partition})}, PLAIN)
 
     async def end_transaction(self, producer: "ProducerIdentity", *, committed: bool, version: int) -> "Ended":
-        """Commit or abort a transaction. On return the decision is durable; markers are written later.
+        """Commit or abort a transaction. On return the decision is committed in the log; markers are written later.
 
         `version` is the `transaction.version` that the producer follows. Raises CoordinatorUnavailable.
         """
@@ -279,7 +279,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return partial(self._begin_finishing, shard.take_unfinished())
 
     def _begin_finishing(self, decided: "Sequence[Transaction]") -> None:
-        """Carry out decisions that are on disk."""
+        """Begin to write the markers of committed decisions."""
         for transaction in decided:
             self._finishing.setdefault(transaction.transactional_id, trio.Event())
             self._nursery.start_soon(self._finish, transaction)
@@ -294,7 +294,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
             partitions = [(topic, index) for topic, each in decided.partitions.items() for index in sorted(each)]
             await self._mark_all(marker, partitions)
-            # Also tried while the log refuses writes: after a failed write the shard is reloaded and decides again.
+            # `reads`: also while the log refuses writes. The append then fails, so the shard is discarded and reloaded,
+            # and the decision is found again. A refusal before the operation would leave the transaction unfinished.
             await self.call(
                 transactional_id,
                 lambda shard, token, now_ms: shard.complete(decided, token, now_ms),

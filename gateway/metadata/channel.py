@@ -75,7 +75,7 @@ class ControllerChannel:
                 await changed.wait(min(RETRY_MS, left_ms))
 
     async def _attempt(self, request: Message, version: int, timeout_ms: int) -> Message | None:
-        """The response of the active controller, or None while there is none."""
+        """The response of the active controller, or None if the attempt must be repeated."""
         if timeout_ms <= 0:
             return None
         if self._leadership.is_active:

@@ -1,7 +1,8 @@
 """The cluster's id as a property of the store, like `cluster.id` in Kafka's meta.properties.
 
-It is known before the first metadata record is read or written. The metadata log has a copy of it, which is used if the
-property is missing: in a store of an older version that had only the copy, or after a loss of the properties.
+A sole voter has it before it reads or writes the first metadata record. The metadata log has a copy of it, which is
+used if the property is missing: in the store of a node that joins a quorum, in a store of an older version that had
+only the copy, or after a loss of the properties.
 """
 
 import logging
@@ -36,7 +37,7 @@ class ClusterId:
         self._check_configured()
 
     def new(self) -> str:
-        """The id of a new cluster with this node as its first: the store's, the configured, or a random one."""
+        """The id of a new cluster, which its first leader chooses: the store's, the configured, or a random one."""
         return self.text or self._configured or text_of(next(random_ids(self._env)))
 
     async def format(self, with_properties: Mapping[str, str]) -> None:

@@ -86,7 +86,7 @@ class Controller:
 
     @property
     def incarnation_id(self) -> UUID | None:
-        """The incarnation of this broker that `register` has registered; None if the broker registers itself."""
+        """The incarnation of this broker that `register` has registered; None on a node that does not call it."""
         return None if self._registration is None else self._registration.incarnation_id
 
     @property

@@ -42,7 +42,8 @@ async def join_cluster(
 ) -> str:
     """Open the log, and run the quorum in tasks of `nursery`; returns the cluster's id, empty if it is not known yet.
 
-    Raises StartError when the store is another node's or another cluster's, or its log cannot be read.
+    Raises StartError when the store is another node's or another cluster's, or when its metadata log cannot be read, or
+    is missing although other logs exist.
     """
     cluster_id = ClusterId(store, env, config.layers.static.get(CLUSTER_ID, ""))
     feed = MetadataFeed(quorum, controller, publisher, reader, cluster_id.new)

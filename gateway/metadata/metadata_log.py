@@ -1,4 +1,4 @@
-"""The metadata log: its name, its leader's epoch and its settings."""
+"""The settings of the metadata log and of the quorum that replicates it."""
 
 from typing import Final
 

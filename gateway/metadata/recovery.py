@@ -122,7 +122,7 @@ def look(store: Store) -> Found:
 
 
 def _newest_snapshot(store: Store) -> MetadataDelta:
-    """The records of the newest readable snapshot; empty without one."""
+    """The records of the newest complete snapshot; empty without one. Raises StoreError, RecoveryError."""
     try:
         newest = max(find_snapshots(store), default=None)
         if newest is None:

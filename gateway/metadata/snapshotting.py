@@ -95,7 +95,7 @@ class Snapshotter:
         log.info(text, *snapshot, size_bytes, since_bytes)
 
     async def _timestamp_of(self, offset: int) -> int:
-        """The timestamp of the record at `offset`; -1 if the log no longer has it."""
+        """The maximum timestamp of the batch with the record at `offset`; -1 if the log no longer has it."""
         await self._replica.ensure_open()
         state = self._replica.log
         if not state.log_start_offset <= offset < state.high_watermark:

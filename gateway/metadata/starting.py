@@ -123,7 +123,7 @@ def recover_advice(location: str) -> str:
 
 
 def _cause(error: CoordinatorUnavailable, location: str) -> str:
-    """The cause in the store, whose message has advice."""
+    """The text of the first StoreError among the causes, which contains advice; else that of the innermost cause."""
     cause: BaseException = error
     while cause.__cause__ is not None and not isinstance(cause, StoreError):
         cause = cause.__cause__
