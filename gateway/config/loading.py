@@ -69,7 +69,10 @@ def _join_ids(settings: Settings) -> None:
 
 
 def _add_defaults_of_clusters(settings: Settings) -> None:
-    """In a cluster, replicate internal topics as Kafka does: our own defaults are for a cluster of one."""
+    """In a cluster, replicate internal topics as Kafka does: our own defaults are for a cluster of one.
+
+    Only several `controller.quorum.voters`, or a node with one role, count as a cluster.
+    """
     voters = settings.get("controller.quorum.voters")
     roles = settings.get("process.roles")
     has_others = (voters is not None and "," in voters.text) or (roles is not None and "," not in roles.text)

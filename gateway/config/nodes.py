@@ -7,7 +7,8 @@
 
 Without `controller.quorum.voters`, the voters are stored in the metadata log (`kraft.version` 1), and
 `controller.quorum.bootstrap.servers` lists controllers from which the log is fetched. A controller starts such a quorum
-if this setting contains its own address alone; all others follow, and become voters when they are added.
+if this setting contains its own address alone; all others follow, and become voters when an operator adds them, or by
+themselves with `controller.quorum.auto.join.enable`.
 
 A node without any of these settings is a cluster of one: both roles, itself the only voter, no listener for
 controllers. The rules and their messages are Kafka's.
@@ -190,7 +191,10 @@ def _check_quorum(
     voters: Sequence[Voter],
     servers: Sequence[tuple[str, int]],
 ) -> None:
-    """Check that controllers are configured, and that a node with the controller role is one. Raises ConfigError."""
+    """Check that controllers are configured, and that a configured voter, and no other node, has the controller role.
+
+    Raises ConfigError.
+    """
     both = BROKER in roles and CONTROLLER in roles
     if not voters and not servers and not both:  # both roles and no quorum settings: a cluster of one
         raise ConfigError(

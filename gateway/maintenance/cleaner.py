@@ -2,7 +2,8 @@
 
 Between two steps (of `log.cleaner.io.buffer.size` bytes read) other tasks run, and the broker may stop. The cleaned run
 of segments is written to separate files and swapped in between two commits. After a stop or a failure, the next
-cleaning pass does the remaining work; a log that cannot be decoded is not cleaned until the next start.
+cleaning pass does the remaining work; a log that cannot be decoded, or whose cleaning fails because of a defect, is not
+cleaned until the next start.
 
 The modules of the cleaning are imported for the first log to be compacted, so that a broker starts faster.
 """
@@ -72,7 +73,10 @@ class LogCleaner:
         del self.workers[number]
 
     async def clean_dirtiest(self) -> bool:
-        """Clean the dirtiest log that is due; False if none is, or if it could not be cleaned."""
+        """Clean the dirtiest log that is due; False if none is, or if the worker must pause before the next attempt.
+
+        True also for a log that cannot be decoded: it is excluded from now on, so the next can be cleaned at once.
+        """
         found = await self._dirtiest()
         if found is None:
             return False

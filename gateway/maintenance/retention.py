@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class RetentionTask:
-    """Deletes segments beyond `retention.ms` and `retention.bytes`. A log that is not in use stays closed."""
+    """Deletes segments beyond `retention.ms` and `retention.bytes`. A closed log is opened only for a deletion."""
 
     def __init__(self, replicas: Replicas, env: Environment, config: Callable[[], BrokerConfig]) -> None:
         self._replicas = replicas

@@ -28,7 +28,7 @@ class Counts(NamedTuple):
 
 
 def counts(image: MetadataImage, node_id: int, default_min_isr: int) -> Counts:
-    """Count them. As in Kafka, a partition is counted as under-replicated or under its minimum by its leader only."""
+    """Count the partitions. As in Kafka, those with too few in-sync replicas are counted by their leader only."""
     here = led = under = under_min = at_min = offline = not_preferred = reassigning = 0
     for topic in image.topics_by_name.values():
         configs: Mapping[str, str] = image.configs.get((ResourceType.TOPIC, topic.name), {})

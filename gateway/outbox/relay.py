@@ -116,7 +116,7 @@ class OutboxRelay:
                 await self._env.run_blocking(self._outbox.stop)
 
     async def _relay(self) -> bool:
-        """Relay the next records; False if there were none."""
+        """Relay the next records; False if there were none, or if the store has failed."""
         now_ms = self._env.monotonic_ms()
         self._held = {partition: until_ms for partition, until_ms in self._held.items() if until_ms > now_ms}
         await self._replicas.backlog.room()

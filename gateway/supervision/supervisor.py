@@ -22,7 +22,7 @@ STEADY_S: Final = 60.0
 
 
 class NodeStartError(Exception):
-    """A node ended before all nodes served for the first time."""
+    """A node ended before it served for the first time."""
 
 
 class SupervisedNode:
@@ -37,7 +37,10 @@ class SupervisedNode:
         self._stopping = trio.Event()
 
     async def run(self) -> None:
-        """Keep it running until `begin_stop` or `hold`. Raises NodeStartError if it ends before it has ever served."""
+        """Keep the process running until `begin_stop` or `hold`.
+
+        Raises NodeStartError if it ends before it has ever served.
+        """
         pause_s = RESTART_S
         try:
             while not self._stopping.is_set():
@@ -89,7 +92,7 @@ class SupervisedNode:
         self._process.send_signal(signal.SIGTERM)
 
     def hold(self) -> None:
-        """Do not restart it when it ends, or has ended."""
+        """Do not restart the process when it ends, or has ended."""
         self._stopping.set()
 
 
@@ -103,7 +106,8 @@ class Supervisor:
     async def run(self) -> None:
         """Run the nodes until SIGTERM or SIGINT, and return when they have drained, one after the other.
 
-        At a second signal they drain all at once, at a third they end at once. Raises NodeStartError.
+        At a second signal the node that is draining ends at once, and all others drain together; at a third all end at
+        once. Raises NodeStartError.
         """
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
             async with trio.open_nursery() as nursery:
