@@ -191,7 +191,7 @@ def _check_quorum(
     voters: Sequence[Voter],
     servers: Sequence[tuple[str, int]],
 ) -> None:
-    """Check that controllers are configured, and that a configured voter, and no other node, has the controller role.
+    """Check that controllers are configured; with `voters`, that this node is one if and only if it is a controller.
 
     Raises ConfigError.
     """
