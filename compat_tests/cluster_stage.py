@@ -1,7 +1,7 @@
 """Stories of several brokers: the same requests to three nodes of Kafka and of Odradek must get equal answers.
 
 A story is a generator over a `ClusterStage` that yields labelled observations. It chooses the node of each request, and
-creates its own topics. Where it yields `DOWN`, the node `stage.away` is shut down in order, and where it yields `UP`,
+creates its own topics. Where it yields `DOWN`, the node `stage.away` is shut down cleanly, and where it yields `UP`,
 started again: once for all stories that run together.
 """
 

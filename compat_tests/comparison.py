@@ -233,9 +233,9 @@ def differences(expected: Any, seen: Any, path: str = "") -> Iterable[tuple[str,
 
 
 def is_missing(what: str) -> bool:
-    """True if ``ODRADEK_NO_JAVA=1`` or ``ODRADEK_NO_KCAT=1`` states that it is not installed.
+    """True if the variable of a program, such as ``ODRADEK_NO_JAVA=1``, states that it is not installed.
 
-    Without these variables, a missing program fails the tests that need it.
+    Without its variable, a missing program fails the tests that need it.
     """
     return os.environ.get(f"ODRADEK_NO_{what.upper()}") == "1"
 

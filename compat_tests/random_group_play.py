@@ -1,9 +1,10 @@
-"""Plays random group requests to brokers, and to the pure shard.
+"""Sends scripts of random group requests to brokers and to the pure shard, and compares the answers.
 
-A script is made as it is played: each step is a request of one consumer, which has its own connection. JoinGroup and
-SyncGroup may be held back, which only differs from a late answer by time. So the pure shard plays along: it determines
-which consumers are answered by a step, and the state of the group afterwards; every broker must answer exactly those,
-with equal answers, and show the same state. Time-outs are long here and never fire.
+A script is made while it runs: each step is a request of one consumer, which has its own connection. A broker may hold
+back the answers to JoinGroup and SyncGroup, and a test cannot tell such an answer from a slow one. So each step also
+runs on the pure shard, which determines the consumers that are answered by the step, and the state of the group
+afterwards: every broker must answer exactly these consumers, with equal answers, and show the same state. Time-outs are
+long here and never fire.
 
 Which member leads after the leader has left differs between brokers (docs/differences.md): a script ends where two
 brokers choose differently.

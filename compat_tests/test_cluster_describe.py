@@ -231,7 +231,7 @@ def controllers(stage: ClusterStage) -> Iterator[Observed]:
 
 
 def _refused(stage: ClusterStage, node: int, key: ApiKey, version: int, request: Any) -> str:
-    """True if the controller listener closes the connection."""
+    """`closed` if the controller listener closes the connection, else the type of its answer."""
     with Wire(stage.nodes[node].controller) as wire:
         try:
             return type(wire.call(key, version, request)).__name__

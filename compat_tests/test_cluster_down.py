@@ -16,7 +16,7 @@ from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 
 class Cast:
-    """The node that is shut down and the two that stay, with names for their roles, since their ids are random."""
+    """The node that is shut down and the two that stay, named by role: the ids depend on which controller leads."""
 
     def __init__(self, stage: ClusterStage) -> None:
         self.away = stage.away

@@ -11,8 +11,12 @@ A client module has these functions, all blocking:
     one consumer on partition 0; each step is an offset, "beginning" or "end"; gives position and next offset read.
 ``consume_group(bootstrap, group, topic, count)``
     join, read exactly ``count`` records, commit the position after the last, leave; records and the commit.
-``offsets_for_times(bootstrap, topic, timestamps)``; ``topic_errors(bootstrap, topic, missing)``;
-``configs(bootstrap, topic)``: what the client's admin interface says.
+``offsets_for_times(bootstrap, topic, timestamps)``, ``topic_errors(bootstrap, topic, missing)``,
+``configs(bootstrap, topic)``
+    the results of the client's admin interface.
+``transact(bootstrap, transactional_id, source, out, group, steps)``
+    a transaction for each step (value, offset, committed): the value to both partitions of ``out``, the offset of
+    ``source`` for the group; committed or aborted.
 ``run_member(bootstrap, group, topic, session_ms, emit, stop)``
     one member of a group until ``stop`` is set: ``emit({"assigned": [...]})``, ``emit({"record": [p, o, value]})``.
 """

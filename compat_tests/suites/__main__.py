@@ -1,6 +1,6 @@
 """Runs published suites on a real Kafka and on Odradek, one after the other, and prints or writes the tables.
 
-``--only-odradek`` and ``--only-kafka ADDRESS`` use one broker that is already running.
+``--address`` runs them on one broker that is already running, and prints its results.
 """
 
 from __future__ import annotations

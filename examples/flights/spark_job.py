@@ -37,7 +37,7 @@ def main() -> None:
         .option("kafka.bootstrap.servers", options.bootstrap)
         .option("subscribe", options.topic)
         .option("startingOffsets", "earliest")
-        .option("kafka.max.poll.records", "20000")  # see docs: two ListOffsets a poll
+        .option("kafka.max.poll.records", "20000")  # docs/spark.md: fewer polls are faster
         .load()
     )
     flights = records.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("flight")).select("flight.*")
