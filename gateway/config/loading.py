@@ -20,6 +20,7 @@ from odradek.gateway.config.variables import warn_of_unknown_variables
 log = logging.getLogger(__name__)
 
 
+QUORUM_ADDRESSES: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 CLUSTER_DEFAULTS: Final = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
@@ -71,12 +72,11 @@ def _join_ids(settings: Settings) -> None:
 def _add_defaults_of_clusters(settings: Settings) -> None:
     """In a cluster, replicate internal topics as Kafka does: our own defaults are for a cluster of one.
 
-    Only several `controller.quorum.voters`, or a node with one role, count as a cluster.
+    Several voters or bootstrap servers of the quorum, or a node with one role, count as a cluster.
     """
-    voters = settings.get("controller.quorum.voters")
     roles = settings.get("process.roles")
-    has_others = (voters is not None and "," in voters.text) or (roles is not None and "," not in roles.text)
-    if has_others:
+    quorum = [settings[name].text for name in QUORUM_ADDRESSES if name in settings]
+    if any("," in text for text in quorum) or (roles is not None and "," not in roles.text):
         for name, text in CLUSTER_DEFAULTS.items():
             settings.setdefault(name, Setting(text, "default of a cluster"))
 

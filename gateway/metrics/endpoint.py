@@ -57,8 +57,9 @@ class Health:
         """The reason why clients should not be sent here, or None."""
         if self._services.stopping:
             return "the broker drains"
-        broker = self._services.metadata.image.brokers.get(self._services.config.node_id)
-        if broker is None or broker.fenced:
+        config = self._services.config
+        broker = self._services.metadata.image.brokers.get(config.node_id)
+        if config.node.is_broker and (broker is None or broker.fenced):
             return "the controller has fenced the broker"
         return self.live()
 

@@ -250,4 +250,7 @@ def test_internal_topics_of_a_cluster_are_replicated_as_kafkas():
 
     assert factors({}) == factors(COMBINED) == (1, 1)
     assert factors(COMBINED | {"controller.quorum.voters": THREE}) == factors(BROKER) == (3, 2)
+    servers = {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": "a:9093,b:9093,c:9093"}
+    assert factors(COMBINED | servers) == (3, 2)
+    assert factors(COMBINED | servers | {"controller.quorum.bootstrap.servers": "a:9093"}) == (1, 1)
     assert factors(BROKER | {"offsets.topic.replication.factor": "2"}) == (2, 2)

@@ -203,6 +203,8 @@ def test_a_controller_that_is_no_broker_serves_no_topics(tmp_path: Path):
             node.start()
         for node in nodes:
             node.await_ready()
+            with urlopen(f"http://{node.plan.settings['odradek.metrics.listen']}/health/ready") as answer:
+                assert answer.status == 200, "a controller alone is ready, too"
         with RawClient(("127.0.0.1", nodes[1].plan.port)) as client:
             brokers = client.call(DescribeClusterRequest(), 1).brokers
             assert sorted(each.broker_id for each in brokers) == [2, 3]
@@ -240,6 +242,7 @@ def controller_and_brokers(directory: Path) -> list[TestNode]:
             "log.dirs": str(directory / f"node-{number}"),
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
+            "odradek.metrics.listen": f"127.0.0.1:{free_ports(1)[0]}",
         }
         node = NodePlan(number, port, None if is_broker else port, directory / f"node-{number}", settings)
         node.write(directory / f"node-{number}.properties")
