@@ -19,7 +19,7 @@ from tests.long_form import rounds, seeds
 SHORT = 8
 MANY = 2000
 MUTANT_SEEDS = 40
-"""Every planted bug shows within twenty seeds."""
+"""Every planted bug shows within so many seeds."""
 
 simulated = cache(simulate)
 
