@@ -19,7 +19,7 @@
   lacks truncated records downloads a snapshot (`staging.py`), and restarts its log from it once it is durable.
 - A leader whose log fails resigns, unless it is the sole voter. A follower reopens its log and continues.
 - A leader is *active* once its LeaderChange record is committed: everything before it is committed, too, and it may
-  decide.
+  decide. The sole voter is active as soon as it leads.
 """
 
 from odradek.gateway.quorum.driver import QuorumDriver, QuorumSettings

@@ -33,8 +33,9 @@ class _Appended:
 class VoterChanges:
     """Changes of one quorum. Only its leader makes them; any other node answers NOT_LEADER_OR_FOLLOWER.
 
-    Each waits for its commit for `controller.quorum.request.timeout.ms`, and then returns REQUEST_TIMED_OUT; it may
-    still be committed. Cancelling the caller does not undo it.
+    A change that waits for its commit returns REQUEST_TIMED_OUT after `controller.quorum.request.timeout.ms`, and
+    NOT_LEADER_OR_FOLLOWER if this node stops leading before; it may still be committed. Cancelling the caller does not
+    undo it. `update`, and `add` without `waits`, return when the record is appended.
     """
 
     def __init__(self, quorum: QuorumDriver) -> None:
@@ -62,7 +63,7 @@ class VoterChanges:
         return await self._make(lambda _now_ms: update_voter(self._quorum.core, voter), waits=False)
 
     async def raise_version(self, *, only_checked: bool) -> Change:
-        """Append the configured voters to the log: `kraft.version` is then 1."""
+        """Append the configured voters to the log: `kraft.version` is then 1. `only_checked` appends nothing."""
         quorum = self._quorum
 
         def decide(_now_ms: int) -> Change:
@@ -101,7 +102,7 @@ class VoterChanges:
             offset = quorum.replica.append_voters(change.voters)
         except PartitionUnavailable:
             return _Appended(Change(ErrorCode.REQUEST_TIMED_OUT, "The metadata log takes no writes."))
-        quorum.core.durable(now_ms)
+        quorum.core.durable(now_ms)  # a voter set is in force as soon as it is appended
         return _Appended(change, offset, quorum.core.epoch)
 
     async def _committed(self, appended: _Appended) -> Change:

@@ -206,8 +206,8 @@ class QuorumDriver:
     async def open(self) -> None:
         """Open the log and restore the election state. The sole voter leads from then on.
 
-        Raises PartitionUnavailable when the log cannot be opened, StoreError, and StartError for an election state that
-        cannot be read.
+        Raises PartitionUnavailable when the log cannot be opened, StoreError, and StartError when stored state is
+        damaged or missing (election state, snapshots, voters), or contradicts the settings.
         """
         if self._core is not None:
             return
@@ -460,7 +460,7 @@ class QuorumDriver:
         logged = self.replica.voters
         if logged is not None and (logged.offset == NOT_IN_LOG or self._has_moved()):
             self.replica.append_voters(logged.voters.having(self.own_voter()))
-            self.core.durable(self.now_ms)
+            self.core.durable(self.now_ms)  # a voter set is in force as soon as it is appended
 
     def _progress(self) -> None:
         self.replica.commit_to(self.core.high_watermark)
@@ -549,7 +549,7 @@ class QuorumDriver:
 
     async def fetch(self, request: Fetch, max_wait_ms: int, max_bytes: int) -> Fetched:
         """Answer a replica's Fetch at once if there is something new for it; otherwise when there is, or after
-        `max_wait_ms`.
+        `max_wait_ms`, but at most FETCH_WAIT_MS.
         """
         answer = await self.ask(lambda now_ms: self.core.fetch(request, now_ms))
         if answer.error or answer.diverging is not None or answer.snapshot is not None:

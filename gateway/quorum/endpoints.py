@@ -20,7 +20,7 @@ class _LedAt(NamedTuple):
 class ControllerEndpoints:
     """The endpoints of controllers known to `node_id`.
 
-    `configured` come from the settings; `listener` is controllers'.
+    `configured` come from the settings; `listener` is the name of the listener that controllers use for each other.
     """
 
     def __init__(

@@ -172,7 +172,7 @@ class QuorumMessages:
         )
 
     def taken(self, response: Message) -> Taken | None:
-        """The response's content; None if it has only a top-level error."""
+        """The response's content; None if it has only a top-level error. Raises ValueError for an unknown error code."""
         if isinstance(response, VoteResponse):
             return _of_vote(response)
         if isinstance(response, FetchResponse):
@@ -259,7 +259,7 @@ class QuorumMessages:
         return end.EndQuorumEpochResponse(topics=(topic,))
 
     def asked_fetch(self, request: FetchRequest) -> Fetch | None:
-        """A replica's Fetch; None if it is about another log, or not from a replica."""
+        """The content of the request; None if it is about another log. Does not check that a replica sent it."""
         if not self.is_about_id(request):
             return None
         part = request.topics[0].partitions[0]

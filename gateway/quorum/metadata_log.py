@@ -198,7 +198,7 @@ class MetadataReplica(Replica):
                 self.give_back(lease)
 
     async def _begin_voters(self, snapshot: SnapshotId | None) -> None:
-        """Reset the voters to those of the snapshot that the log starts after."""
+        """Reset the voters to those in `snapshot`; to none without a snapshot, or if it contains no voters."""
         voters = None if snapshot is None else await self.snapshots.voters(snapshot)
         at = None if snapshot is None or voters is None else VotersAt(snapshot.end_offset - 1, voters)
         self._sets.begin(at)
@@ -256,7 +256,7 @@ class MetadataReplica(Replica):
     async def find_base(self) -> bool:
         """Find the snapshot that the log starts after, if the store's properties do not list it.
 
-        False if there is none: the trimmed records are lost. Raises StoreError.
+        False if there is none: the trimmed records are lost. Raises StoreError and ProtocolError.
         """
         if not self.log.log_start_offset or self.base is not None:
             return True

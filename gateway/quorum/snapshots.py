@@ -92,7 +92,10 @@ class Snapshots:
         self._known = dict(sorted(found.items()))
 
     async def find(self) -> None:
-        """Search the store for complete snapshots, after the property that lists them was lost."""
+        """Search the store for complete snapshots, after the property that lists them was lost.
+
+        Raises ProtocolError for a snapshot of a newer version.
+        """
         self._known = dict(sorted((await self._env.run_blocking(partial(find_snapshots, self._store))).items()))
         await self._write_property()
 
@@ -156,7 +159,7 @@ class Snapshots:
             await self._env.run_blocking(partial(self._store.delete, staging.key))
 
     async def _drop_unlisted(self) -> None:
-        """Delete unlisted snapshots. Under the lock, since it would also delete one that is begun meanwhile."""
+        """Delete unlisted snapshots. The caller holds `_beginning`: one begun meanwhile would be deleted, too."""
         listed = {snapshot_key(*each) for each in self._known}
         if self._staging is not None:
             listed.add(self._staging.key)
@@ -199,7 +202,7 @@ class Snapshots:
     # Reading
 
     async def load(self, snapshot: SnapshotId, before: MetadataImage | None) -> "SnapshotReader":
-        """Read a snapshot on top of an empty image, `before` if that is given.
+        """Read a snapshot on top of an empty image, which is `before` if given. Not `is_whole` if its end is missing.
 
         Raises InvalidRecordBatch and ProtocolError, see `SnapshotReader`.
         """
