@@ -141,8 +141,8 @@ class PeerConnection:
     def lose(self, error: PeerCallError) -> None:
         """Close the connection, and fail all calls in flight with `error`. Idempotent.
 
-        A request that has not arrived by then never does: the caller may repeat it over another connection, and where
-        the repeated one was refused, the first must not be carried out after it.
+        With calls in flight the connection is reset, which discards requests that the node has not received: the caller
+        may repeat a call over another connection, and the first request must not be carried out after the second.
         """
         if self._lost is not None:
             return

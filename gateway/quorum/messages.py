@@ -172,7 +172,7 @@ class QuorumMessages:
         )
 
     def taken(self, response: Message) -> Taken | None:
-        """The response's content; None if it has only a top-level error. Raises ValueError for an unknown error code."""
+        """The response's content; None if it has only a top-level error. Raises ValueError for unknown error codes."""
         if isinstance(response, VoteResponse):
             return _of_vote(response)
         if isinstance(response, FetchResponse):
