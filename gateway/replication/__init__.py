@@ -20,6 +20,9 @@
 - A leader proposes changes of the ISR, in one AlterPartition request at a time for all partitions, repeated until there
   is a response. Changes by the controller itself (fenced brokers, reassignments) come with the image.
 - A log that is not in the image is set aside (`strays.py`), or deleted if the metadata log has its topic's deletion.
+  The log of a partition that has moved to other brokers is deleted.
+- *Durable* is what the store has committed. It survives a crash of the process, and also a power cut unless both
+  `flush.messages` and `flush.ms` are unlimited (`policy.is_synced`).
 - `manager.py` starts these parts. Leaders check for lagging followers at intervals and when brokers change.
 
 docs/internals/replication.md has the reasons.

@@ -1,8 +1,9 @@
 """Sends the leaders' ISR proposals to the controller: AlterPartition, one request at a time.
 
-Proposals made while a request is in flight go into the next one. A request is repeated, with pauses, until there is a
-response: without one it is unknown which ISR is in force, and the leaders count every replica that may be in sync by
-now. If the error for a partition does not decide on the proposal itself, its leader gets the error and proposes again.
+Proposals made while a request is in flight go into the next one. A proposal is sent again, with pauses, until there is
+a response without a top-level error: before, it is unknown which ISR is in force, and the leader counts every replica
+that may be in sync by now. If the error for a partition does not decide on the proposal itself, its leader gets the
+error and proposes again.
 """
 
 import logging
@@ -85,7 +86,8 @@ class AlterPartitionSender:
     async def _send(self, sent: dict[_Partition, _Waiting]) -> bool:
         """Send a request, and settle its proposals with the response; False if the next request must wait.
 
-        It must wait if there was no response, or one after which a leader repeats its proposal.
+        It must wait if nothing was sent (this broker is not registered), if there was no response, if the response has
+        a top-level error, or if it is one after which a leader repeats its proposal.
         """
         broker_epoch = self._broker_epoch()
         if broker_epoch is None:

@@ -11,9 +11,10 @@ from odradek.wire.values import immutable
 
 @immutable
 class Assignment:
-    """The leader and leader epoch of a partition, and this broker's role (-1: no broker leads).
+    """The leader and leader epoch of a partition, and this broker's role.
 
-    `leads` is True if this broker is the leader; `membership` are the replicas and the ISR.
+    `leader_id` is -1 if no broker leads. `leads` is True if this broker is the leader. `membership` are the replicas
+    and the ISR.
     """
 
     leader_epoch: int
@@ -30,7 +31,7 @@ class Assignment:
     def role_over(
         self, state: PartitionState, brokers: Brokers, now_ms: int, before: Leader | Follower | None = None
     ) -> tuple[Leader | Follower, LogWrite | None]:
-        """Create the role, and the write to store with the first write of the log.
+        """Create the role, and the write, if any, to store with the first write of the log at the latest.
 
         A log that was reopened in an epoch that it led keeps the ISR state of the role `before`: a proposal of it may
         be in force. If the log's epoch is later than the image's (a node that starts has the image of its newest

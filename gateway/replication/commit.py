@@ -1,8 +1,9 @@
 """The commit path: every write that arrived for a log while its last commit ran goes into the next one.
 
 One commit is in flight per log; logs commit concurrently in the environment's threads. A write is submitted on the Trio
-thread and gets a `Completion`; all writes of one commit share it. It settles once the store has the commit on disk, or
-fails with the store's error: no write is acknowledged before.
+thread and gets a `Completion`; all writes of one commit share it. It settles once the store has the commit, or fails
+with the store's error: no write is acknowledged before. The commit is then on disk if the log is `synced`; otherwise it
+survives a crash of the process, but not a power cut.
 
     submit ──► pending ──(next scheduler tick, or when the commit in flight ends)──► in flight ──► settled
 
@@ -226,7 +227,7 @@ class CommitQueue:
             if group.exclusive_call is None:
                 self._times.add(self._env.monotonic_us() - self._began_us)
                 self._backlog.remove(group.size_bytes)
-                group.size_bytes = 0
+                group.size_bytes = 0  # `_fail` must not subtract it again if the callback raises
                 self._on_durable(group.end_offset)
             group.durable.settle(None)
         except Exception as error:  # noqa: BLE001 - this log's state in memory is in doubt; the others serve

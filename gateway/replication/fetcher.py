@@ -226,7 +226,7 @@ class ReplicaFetcher:
                 self._pause(replica)
 
     def _next_ms(self) -> int:
-        """The time until a pause ends."""
+        """The time until the first pause ends, or IDLE_MS if there is none."""
         now_ms = self._env.monotonic_ms()
         return min([max(each - now_ms, 1) for each in self._paused_until_ms.values()], default=IDLE_MS)
 
@@ -238,7 +238,7 @@ class ReplicaFetcher:
         part = self._session.request({key: at for key, (_, at) in asked.items()}, settings.max_bytes)
         return FetchRequest(
             replica_state=FetchingReplica(replica_id=self._node_id, replica_epoch=epoch),
-            max_wait_ms=0 if self._opens_more else settings.wait_max_ms,
+            max_wait_ms=0 if self._opens_more else settings.wait_max_ms,  # the next round opens more logs
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_max_bytes,
             session_id=part.session_id,

@@ -24,8 +24,8 @@ FetcherLag = tuple[int, int, str, int, int]
 class ReplicaFetchers:
     """The fetchers of one broker; their tasks run in `nursery`.
 
-    `replica_of(topic, index)` returns this broker's replica, if it has one; `connect(leader id, number of the fetcher)`
-    an endpoint that uses the leader's address in the newest image.
+    `replica_of(topic, index)` returns this broker's replica, or None; `connect(leader_id, number)` returns an endpoint
+    for that fetcher, which uses the leader's address in the newest image.
     """
 
     def __init__(

@@ -28,7 +28,10 @@ MAX_REFUSED_PRODUCERS: Final = 10_000
 
 
 class LeadingLog(PartitionLog):
-    """A log with its leader's operations; every call raises PartitionUnavailable if another broker leads."""
+    """A log with its leader's operations.
+
+    `leader`, and every operation that uses it, raises PartitionUnavailable if another broker leads.
+    """
 
     @property
     def leader(self) -> Leader:
@@ -58,9 +61,9 @@ class LeadingLog(PartitionLog):
     ) -> Appended | Duplicate | Rejected:
         """Decide on one batch and queue it; the result is final once the offset after it is `durable` or `committed`.
 
-        The same holds for a duplicate, whose original may still wait for its commit. `checked` is the result of
-        `judgement` for the records, which must not be changed or reused before they are durable. `taken` are the
-        entries of the store's outbox from which they come. Raises PartitionUnavailable.
+        The same holds for a duplicate, whose original may still wait for its commit. `records` must not be changed or
+        reused before they are durable; `checked` is the result of `judgement` for them. `taken` are the entries of the
+        store's outbox from which they come. Raises PartitionUnavailable.
         """
         if self._recovery.writing.is_failing:
             self._check_writable()

@@ -1,7 +1,7 @@
 """The log of one partition on this broker, as leader or follower: its pure state joined to its store.
 
-Offsets are assigned on the Trio thread when a batch is accepted; the batch is on disk when its commit settles, and only
-then does the high watermark pass it. When a commit fails, all offsets assigned after the last durable one are void: the
+Offsets are assigned on the Trio thread when a batch is accepted; the batch is durable when its commit settles, and only
+then can the high watermark pass it. When a commit fails, all offsets assigned after the last durable one are void: the
 store's log is closed and opened again, the pure log is rebuilt from disk, and the partition continues to serve. Reads
 work from then on; writes are retried with pauses (`recovery.py`). The leader epoch is stored with the first write,
 since reading must need no space.
@@ -96,7 +96,7 @@ class LogResources:
     proposals: IsrProposals = NO_CONTROLLER
     isr_changes: IsrChanges = field(default_factory=IsrChanges)
     unwritable_since_ms: dict[PartitionKey, int] = field(default_factory=dict[PartitionKey, int])
-    """The logs whose last write has failed, with the time of the first failure in a row."""
+    """The logs whose last commit has failed, with the monotonic time of the first failure in a row."""
     throttles: Throttles = field(default_factory=Throttles)
 
 
@@ -335,7 +335,7 @@ class PartitionLog(Watchable):
         return None
 
     def durable(self, offset: int) -> Completion[None]:
-        """Settled when all records below `offset` are on this broker's disk; fails with StoreError.
+        """Settled when all records below `offset` are durable on this broker; fails with StoreError.
 
         Raises PartitionUnavailable.
         """
@@ -344,12 +344,13 @@ class PartitionLog(Watchable):
     def committed(self, offset: int) -> Completion[None]:
         """Settled when all records below `offset` are durable on all in-sync replicas.
 
-        Fails with StoreError. Raises PartitionUnavailable.
+        Fails with StoreError, and with PartitionUnavailable if this broker becomes a follower. A deletion of the log
+        does not settle it. Raises PartitionUnavailable.
         """
         return DONE if offset <= self.log.high_watermark else self._committed_waits.until(offset)
 
     def all_committed(self) -> Completion[None]:
-        """The same for all records that are in the log now. Settled for a log that has failed."""
+        """`committed` for all records that are in the log now. Settled for a log that is not open."""
         log = self._log
         if self.state is not OPEN or log is None or log.log_end_offset <= log.high_watermark:
             return DONE
@@ -372,7 +373,7 @@ class PartitionLog(Watchable):
 
     @property
     def is_first_failure(self) -> bool:
-        """True if the log has failed once and was not retried since."""
+        """True if the log has failed once and was not retried since, for a cause that affects only this log."""
         return self._recovery.is_first
 
     def takes_writes(self) -> bool:
@@ -488,7 +489,7 @@ class PartitionLog(Watchable):
             self._committed_waits.reach(self._log.high_watermark)
 
     def retire(self) -> None:
-        """Mark the log as deleted: refuse new calls and wake waiting ones; `close` follows."""
+        """Mark the log as deleted: refuse new calls and wake the watchers; `close` follows."""
         self.state = ReplicaState.DELETED
         self.notify()
 

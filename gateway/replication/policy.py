@@ -18,5 +18,5 @@ def policy_of(config: LogConfig) -> LogPolicy:
 
 
 def is_synced(config: LogConfig) -> bool:
-    """True if every commit is synced: any setting that limits the loss in a crash causes that, and so is exceeded."""
+    """True if every commit is synced: if `flush.messages` or `flush.ms` has any limit, even one that requires less."""
     return config.flush_messages < NO_LIMIT or config.flush_ms < NO_LIMIT

@@ -16,7 +16,7 @@ class OffsetWaits:
         self.waiting: list[tuple[int, Completion[None]]] = []
 
     def until(self, offset: int) -> Completion[None]:
-        """A completion for `offset`, which is not reached. If a later offset is already awaited, its completion."""
+        """A completion for `offset`, which is not reached; that of the next later offset if one is already awaited."""
         waiting = self.waiting
         if waiting and waiting[-1][0] >= offset:
             return next(reached for awaited, reached in waiting if awaited >= offset)

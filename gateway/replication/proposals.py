@@ -17,9 +17,10 @@ class IsrProposals(Protocol):
     def propose(self, key: PartitionKey, proposal: IsrProposal) -> Completion[IsrAnswer]:
         """Send a proposal. The completion settles with the response, however long it takes, and never fails.
 
-        A partition has one proposal in flight: a further one is refused with OPERATION_NOT_ATTEMPTED. The response is
-        the controller's for this partition. If there is none (no connection, another controller now), the proposal is
-        sent again, with pauses.
+        A partition has one proposal in flight. A further one is refused with OPERATION_NOT_ATTEMPTED, unless its leader
+        epoch is later: it then replaces the first, which settles with FENCED_LEADER_EPOCH. The response is the
+        controller's for this partition. If there is none (no connection, another controller now, the whole request
+        refused), the proposal is sent again, with pauses.
         """
         ...
 

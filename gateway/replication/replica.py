@@ -15,7 +15,7 @@ __all__ = ["LogResources", "Replica", "ReplicaState"]
 
 
 class Replica(LeadingLog, FollowingLog):
-    """A partition's log, its store and the waits for it. `notify` is called whenever the high watermark moves."""
+    """A partition's log, its store and the waits for it. Watchers are woken whenever the high watermark moves."""
 
     def assign(self, assigned: Assignment) -> None:
         """Lead or follow in another epoch; in the same epoch, update a leader's ISR.

@@ -36,9 +36,9 @@ class Replicas:
     """The replicas of one broker.
 
     `log_config(image, topic)` returns a topic's settings. A log in the store that is not in the image is deleted if the
-    metadata log has the deletion of its topic, and set aside as a stray otherwise, except for the topics in `kept`.
-    Neither happens before `image_is_current` was called. With `selects_by_rack`, consumers that send a rack are
-    directed to a replica there.
+    metadata log has the deletion of its topic, or if its partition has moved to other brokers; otherwise it is set
+    aside as a stray. Topics in `kept` are exempt. None of this happens before `image_is_current` was called. With
+    `selects_by_rack`, consumers that send a rack are directed to a replica there.
     """
 
     def __init__(
@@ -102,7 +102,10 @@ class Replicas:
         return replica
 
     async def leader(self, topic: str | None, index: int, topic_id: UUID = ZERO_UUID) -> Replica:
-        """The replica of a partition, its log open, found by the rules of `find`. Raises PartitionUnavailable."""
+        """The replica of a partition, found as `find` does and then opened. Does not check that it leads.
+
+        Raises PartitionUnavailable.
+        """
         replica = self.find(topic, index, topic_id)
         if replica.state is not ReplicaState.OPEN:
             await replica.ensure_open()
@@ -267,7 +270,7 @@ class Replicas:
         return list(self._replicas.values())
 
     async def all_stored(self) -> list[Replica]:
-        """The replicas of all logs in the store, opened or not, except those in `kept`."""
+        """The replicas of all logs in the store, opened or not, except those in `kept`. Raises StoreError."""
         keys = await self._resources.env.run_blocking(self._resources.store.partitions)
         found = [
             self.get(key.topic, key.index) for key in keys if not self._is_unknown(key) and key.topic not in self._kept

@@ -1,4 +1,7 @@
-"""Stray logs, whose partitions are not in the metadata: renamed, never deleted, and restored if they return."""
+"""Stray logs: logs in the store whose partitions have no replica on this broker in the metadata, for no known reason.
+
+The broker renames stray logs and never deletes them. `take_back` restores those whose partitions are there again.
+"""
 
 import logging
 from collections.abc import Sequence
