@@ -10,8 +10,8 @@ from odradek.gateway.cli.options import INT64_MAX, parse_moment_ms
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One bound of the restored offsets; one of the fields is set. `time_ms` means, as in Kafka, the first offset of a
-    partition whose record is not older. Partitions without a bound are not in `offsets`.
+    """One bound of the restored offsets; at most one of the fields is set, none for no bound. `time_ms` means, as in
+    Kafka, the first offset of a partition whose record is not older. Partitions without a bound are not in `offsets`.
     """
 
     offset: int | None = None

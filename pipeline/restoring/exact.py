@@ -21,8 +21,8 @@ from odradek.wire.schema.types import Buffer
 
 IMPORTED_BATCH_BYTES: Final = 256 * 1024
 IMPORT_BYTES: Final = 4 * 1024 * 1024
-"""The maximal size of all batches of one request, unless one batch is larger. A task waits for one commit per
-request.
+"""A request is sent when the records of its batches reach this size, so it exceeds it by less than one batch. A task
+waits for one commit per request.
 """
 
 

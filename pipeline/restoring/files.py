@@ -175,7 +175,7 @@ class Reader:
         return _numbers(table.column("offset"))[_times_ms(table.column("timestamp")) >= time_ms]
 
     def columns(self, piece: Piece) -> list[Columns]:
-        """Yield the rows of a piece, in one part or several, in the order of the file."""
+        """Return the rows of a piece, in one part or several, in the order of the file."""
         table = self._table(piece, COLUMNS[2:])
         return [_columns_of(pa.table(batch)) for batch in table.to_batches() if batch.num_rows]
 

@@ -70,8 +70,9 @@ def restore(
     records with new offsets and headers `odradek.source.*`. `shown` draws a progress line on a terminal.
 
     Raises PipelineError before anything is written if the result would be wrong: the topic has other records, too few
-    partitions, or gaps of more than `max_fill` offsets that this Kafka cannot leave out. Later failures are in the
-    report, whose `complete` is False then.
+    partitions, or gaps of more than `max_fill` offsets that this Kafka cannot leave out. Later failures of tasks
+    are in the report, whose `complete` is False then. PipelineError is also raised after writing: if Spark fails, the
+    broker cannot be reached for the verification, or the last record is found to be another client's.
     """
     options = Options(start, until, renumber, codec, max_fill)
     with (
@@ -224,7 +225,10 @@ class _Job:
         return report
 
     def _check_ends(self, shares: Mapping[int, Share], results: Mapping[int, Any], report: Report) -> None:
-        """Check that each partition ends after its last restored record, and that this record is the table's."""
+        """Note each partition that does not end after its last restored record.
+
+        Where an import found offsets already written, raise PipelineError unless that last record is the table's.
+        """
         places = [self.target.place(partition) for partition, share in shares.items() if share.remaining]
         for place, end in self.client.list_offsets(places, LATEST).items():
             last = shares[place.partition].last

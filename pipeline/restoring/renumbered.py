@@ -27,6 +27,7 @@ OFFSET_HEADER: Final = "odradek.source.offset"
 BEGIN_HEADER: Final = "odradek.source.begin"
 _NAMES: Final = (TOPIC_HEADER, PARTITION_HEADER, OFFSET_HEADER, BEGIN_HEADER)
 TRANSACTION_BYTES: Final = 16 * 1024 * 1024
+"""The size of the values after which a transaction is committed."""
 FIRST_WINDOW: Final = 1_000
 WINDOW_GROWTH: Final = 10
 

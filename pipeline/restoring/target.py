@@ -52,7 +52,7 @@ def open_target(cluster: Cluster, client: WireClient, topic: str, partitions: in
 
 
 def _require(client: WireClient, topic: str, partitions: int) -> None:
-    """Wait for the leaders of a topic that has just been created."""
+    """Raise BrokerError, which the client retries, while a topic that has just been created lacks leaders."""
     found = client.topics([topic]).get(topic)
     if found is None or len(found.leaders) < partitions or min(found.leaders) < 0:
         raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic!r} has no leaders")
@@ -133,7 +133,10 @@ def rows_at(rows: Mapping[int, Rows], wanted: set[tuple[int, int]]) -> dict[tupl
 
 
 def move_starts(client: WireClient, target: Target, shares: Mapping[int, Share]) -> list[str]:
-    """Set the log start of each partition to its first restored record, as in the source; returns notes."""
+    """Set the log start of each partition to its first restored record, as in the source, unless records precede it.
+
+    Returns a note for each partition whose log start the broker refuses to move.
+    """
     notes: list[str] = []
     for partition, share in shares.items():
         first, start, place = share.first, target.starts[partition], target.place(partition)
