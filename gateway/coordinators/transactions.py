@@ -197,7 +197,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     ) -> Mapping[tuple[str, int], ErrorCode]:
         """Like `look_up`, with the errors of Produce: a stale epoch is INVALID_PRODUCER_EPOCH.
 
-        The coordinator may be on another broker.
+        The coordinator may be on another broker. Raises CoordinatorUnavailable.
         """
         leader_id = self._elsewhere(producer.transactional_id)
         if leader_id is None:

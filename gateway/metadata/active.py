@@ -16,7 +16,7 @@ class ActiveController:
 
 
 class Leadership(Protocol):
-    """This node's state of the active controller, from the quorum's driver."""
+    """What this node knows of the active controller."""
 
     @property
     def is_active(self) -> bool:

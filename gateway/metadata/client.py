@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # imported with the first decision on topics or producer ids,
 CREATE_TOPICS_VERSION: Final = 7
 ALLOCATE_VERSION: Final = 0
 PUBLISH_WAIT_MS: Final = 1000
-"""The maximum wait for a created topic to be in this node's image; the client retries after that."""
+"""The wait for a created topic ends when this node's image has not changed for this time; the client then retries."""
 
 
 class ControllerClient:
@@ -101,7 +101,7 @@ class ControllerClient:
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     async def _published(self, names: Collection[str]) -> None:
-        """Wait until the topics are in this node's image, for at most `PUBLISH_WAIT_MS`."""
+        """Wait until the topics are in this node's image, or until it has not changed for `PUBLISH_WAIT_MS`."""
         changed = Signal()
         self._metadata.changes.watch(changed)
         try:

@@ -8,8 +8,8 @@ class Elections:
     """Counts since the start. Written on the Trio thread; any thread may read it.
 
     `leaders` are all changes of a leader; `unclean` those to a replica that may lack committed records, `eligible`
-    those to an eligible leader replica (KIP-966). Elections before the start count only
-    if they are in the log after the loaded snapshot, and then at most one for each partition and published delta.
+    those to an eligible leader replica (KIP-966). Elections before the start count only if they are in the log after
+    the loaded snapshot, and then at most one for each partition and published delta.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
 """Makes this controller a voter automatically: `controller.quorum.auto.join.enable` (KIP-1186).
 
 It follows for `controller.quorum.fetch.timeout.ms` first, and repeats its request at that interval, until the log has
-it as a voter. If a voter has its id and another directory, which it has lost, it first removes that voter.
+it as a voter. If the log has a voter with its id and another directory (one that was lost), it first removes that
+voter.
 """
 
 import logging

@@ -160,12 +160,12 @@ class QuorumDriver:
 
     @property
     def core(self) -> Quorum:
-        """The state machine; callers must not change it."""
+        """The state machine. Other tasks may read it; calls that change it go through `ask`."""
         assert self._core is not None, "the quorum was not opened"
         return self._core
 
     def cluster_id(self) -> str:
-        """The id of the cluster, empty while it is not known; first the stored id, which a node has from its start.
+        """The stored id of the cluster, or else that of the published image; empty while neither is known.
 
         Nodes send it in each request, and refuse requests of another cluster: an address may now belong to another
         cluster.
@@ -329,7 +329,7 @@ class QuorumDriver:
     def _on_durable(self) -> None:
         """Note that more of the log is durable.
 
-        The state change needs no further sync; the event task sends the messages.
+        Not an event, since it changes nothing that must be stored first. The empty event makes `run` send what is due.
         """
         self.core.durable(self.now_ms)
         self._progress()
@@ -444,7 +444,7 @@ class QuorumDriver:
         return logged is not None and own.key in logged.voters and logged.voters.get(own.key.id) != own
 
     async def _update_endpoint(self, role: Role) -> None:
-        """Send UpdateRaftVoter to the leader until the log has this voter's current endpoint."""
+        """Send UpdateRaftVoter to the leader of this epoch until the log has this voter's current endpoint."""
         while self.core.epoch == role.epoch and self.core.state is State.FOLLOWER and self._has_moved():
             endpoint = self.endpoint_of(role.leader_id)
             message = self.messages.update(self.own_voter(), role.epoch, self.cluster_id())

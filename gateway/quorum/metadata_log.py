@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class QuorumLeader(Leader):
     """The leader role, in which the quorum determines the high watermark."""
 
-    committed_end = 0
+    committed_end = 0  # a class attribute, since `Leader.__init__` already calls `_advance`
 
     def _advance(self) -> bool:
         return self.state.raise_high_watermark(self.committed_end)
@@ -112,7 +112,7 @@ class MetadataReplica(Replica):
     # Roles
 
     def lead(self, epoch: int, voters: Sequence[int], granting: Sequence[int]) -> None:
-        """Lead in `epoch`. `announce` must append before any other record."""
+        """Lead in `epoch`. `announce` must be called before any other record is appended."""
         self._voters, self._granting = voters, granting
         self._take(Assignment(epoch, self._node_id, leads=True))
 
@@ -284,7 +284,7 @@ class MetadataReplica(Replica):
         self.on_durable()
 
     def _lead(self, restored: PartitionState) -> None:
-        self._sets.cut(restored.log_end_offset)
+        self._sets.cut(restored.log_end_offset)  # a log that was reopened may have lost records that were not durable
         super()._lead(restored)
         self.on_durable()
 

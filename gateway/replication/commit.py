@@ -93,9 +93,9 @@ class CommitQueue:
     offset of its last write. `on_failure(error)` is called after a failed commit, or when an exclusive call has left
     the store's log `failed`, before the completions fail.
 
-    A commit takes writes until it has `max_bytes`, or the number of bytes that the store prefers without a sync; a
-    larger single write is a commit of its own. Commits wait for the disk while the log is `synced`, which may change at
-    any time. `times` counts the duration of each commit.
+    A commit takes writes until it has at least `max_bytes`, or the number of bytes that the store prefers without a
+    sync; its last write may exceed that by any amount. Commits wait for the disk while the log is `synced`, which may
+    change at any time. `times` counts the duration of each commit.
     """
 
     def __init__(
@@ -183,9 +183,9 @@ class CommitQueue:
         self._failure = None
 
     def _begin(self) -> None:
-        """Commit groups at once while that is cheaper; start a thread for the next one.
+        """Commit groups at once while that is cheaper; start a thread for the first that needs one.
 
-        Repeats until no group is pending.
+        `_finished` continues with the groups after that one.
         """
         while self._pending:
             group = self._pending.pop(0)

@@ -5,7 +5,8 @@
             records        appended; the next fetch, whose offsets acknowledge them, waits until all are durable
             diverging      the log is truncated, and fetched again
             out of range   the log restarts at the leader's log start, or is truncated to its end
-            other errors   the partition pauses for `replica.fetch.backoff.ms`; the metadata will have the reason
+            other errors   the partition pauses for `replica.fetch.backoff.ms`, and is fetched again unless an image
+                           has assigned it to another fetcher meanwhile
         ──no response──► all pause, and the session restarts
 
 A response for a position at which the log no longer ends is dropped: the epoch has changed, or the log was truncated.
@@ -194,7 +195,7 @@ class ReplicaFetcher:
                 self._pause(replica)  # the cause is logged, and the log is reopened
 
     def _is_held_back(self, replica: Replica) -> bool:
-        """True for a throttled log that is not in sync, as of the leader's last response; see `throttle.py`."""
+        """True if the throttle delays the log, which has a lag as of the leader's last response; see `throttle.py`."""
         lag = self.lags.get((replica.key.topic, replica.key.index))
         return replica.is_held_back(in_sync=lag == 0)
 

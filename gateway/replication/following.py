@@ -53,8 +53,8 @@ class FollowingLog(PartitionLog):
     def take_fetched(self, position: FetchPosition, records: memoryview) -> Completion[None] | Rejected | None:
         """Append records fetched from `position`; None if the log no longer ends there.
 
-        The completion settles when all of it is durable; only then may the follower send the next fetch. Records of the
-        leader may be refused with CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE. Raises PartitionUnavailable.
+        The completion settles when the whole log is durable; only then may the follower send the next fetch. Records of
+        the leader may be refused with CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE. Raises PartitionUnavailable.
         """
         role = self.follower_at(position)
         if role is None:
@@ -71,7 +71,7 @@ class FollowingLog(PartitionLog):
         return self.durable(role.state.log_end_offset)
 
     def leader_reports(self, leader_epoch: int, high_watermark: int, log_start_offset: int) -> None:
-        """Adopt the leader's high watermark and log start, once the records fetched with them are durable.
+        """Adopt the leader's high watermark and log start; called when the records fetched with them are durable.
 
         A report from another epoch is ignored. Raises PartitionUnavailable.
         """

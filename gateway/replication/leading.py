@@ -174,7 +174,10 @@ class LeadingLog(PartitionLog):
         return role.in_sync.preferred_replica(rack, fetch_offset) if isinstance(role, Leader) else None
 
     def watch_lag(self) -> None:
-        """Propose to remove lagging followers from the ISR. To be called at intervals."""
+        """Recompute the high watermark, and propose to remove lagging followers from the ISR.
+
+        To be called at intervals, and when brokers change.
+        """
         leader = self._role
         if self.state is ReplicaState.OPEN and isinstance(leader, Leader) and leader.in_sync.remotes:
             self._committed(moved=leader.advance_at(self._env.monotonic_ms()))

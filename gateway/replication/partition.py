@@ -3,8 +3,8 @@
 Offsets are assigned on the Trio thread when a batch is accepted; the batch is durable when its commit settles, and only
 then can the high watermark pass it. When a commit fails, all offsets assigned after the last durable one are void: the
 store's log is closed and opened again, the pure log is rebuilt from disk, and the partition continues to serve. Reads
-work from then on; writes are retried with pauses (`recovery.py`). The leader epoch is stored with the first write,
-since reading must need no space.
+work from then on; writes are accepted again after a pause (`recovery.py`). The leader epoch is stored with the first
+write and not at the opening, so that a log can be opened and read while the disk is full.
 
     closed ──ensure_open──► open ──write failed──► failed ──ensure_open──► open
                             open ──truncated, restarted──► rewriting ──done──► open
@@ -454,7 +454,7 @@ class PartitionLog(Watchable):
         """Replace the segments of `run` (from, to) by a sealed draft; False if they have changed.
 
         `aborted` are the aborted transactions with which it was sealed. Raises PartitionUnavailable, StoreError; then
-        nothing has changed.
+        nothing has changed, unless the store's log is `failed`: when reopened it has the old segments or the new one.
         """
         log, part, queue = self.log, self._part, self._queue
         assert part is not None

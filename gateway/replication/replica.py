@@ -20,7 +20,8 @@ class Replica(LeadingLog, FollowingLog):
     def assign(self, assigned: Assignment) -> None:
         """Lead or follow in another epoch; in the same epoch, update a leader's ISR.
 
-        Waits for a commit fail with NOT_LEADER_OR_FOLLOWER if another broker now leads, and so determines the commit.
+        Waits for a commit fail with NOT_LEADER_OR_FOLLOWER if this broker does not lead in the new epoch, since it then
+        does not determine what is committed.
         """
         if assigned.leader_epoch == self._assigned.leader_epoch:
             self._assign_in_epoch(assigned)

@@ -229,7 +229,7 @@ class Replicas:
     async def _delete_moved(self, key: PartitionKey) -> None:
         """Delete the log, unless the partition has returned: it then continues with its records.
 
-        The store refuses to open a log that it deletes, and to delete a log that is open.
+        The store refuses to open a log while it is being deleted, and to delete a log that is open.
         """
         del self._moved[key]
         retired = self._retired.pop(key, None)

@@ -106,8 +106,9 @@ class Supervisor:
     async def run(self) -> None:
         """Run the nodes until SIGTERM or SIGINT, and return when they have drained, one after the other.
 
-        At a second signal the node that is draining ends at once, and all others drain together; at a third all end at
-        once. Raises NodeStartError.
+        At a second signal all begin to drain. The node that was draining before ends at once, and so does each further
+        one when its turn comes, unless it has drained by then. At a third signal all end at once. Raises
+        NodeStartError.
         """
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
             async with trio.open_nursery() as nursery:
