@@ -13,7 +13,7 @@ _NO_SPACE: Final = "No space left on device"
 
 
 def final(error: Exception, place: str) -> PipelineError | None:
-    """Return the error to end the job with; None if a retry may succeed."""
+    """Return the error to end the job with; None if a retry may succeed. Raises `error` if its kind is unknown."""
     if isinstance(error, FencedError | TopicGoneError):
         return error
     if _NO_SPACE in str(error) or (isinstance(error, OSError) and error.errno == errno.ENOSPC):

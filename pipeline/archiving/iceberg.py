@@ -31,9 +31,9 @@ DEAD_LETTERS: Final = "_dead_letters"
 
 
 class IcebergSink:
-    """A table of the catalog in the session's settings. If two archive jobs run at once, the one that finds the other's
-    snapshot ends with FencedError. Iceberg has no conditional append, so there is a short time in which it is not
-    found: run one job at a time.
+    """A table of the catalog in the session's settings. A job ends with FencedError if another one has changed the
+    table's offsets since its batch was planned. Iceberg has no conditional append, so a change directly before the
+    append is not found: run one job at a time.
     """
 
     def __init__(self, spark: "SparkSession", name: str, settings: Mapping[str, Any]) -> None:
@@ -126,7 +126,7 @@ class IcebergSink:
         ranges: Sequence[OffsetRange],
         topic_ids: Mapping[str, str],
     ) -> None:
-        """Append a batch."""
+        """Append the dead letters, then the batch. Raises FencedError if the table's offsets have changed."""
         before = dict(self._offsets)
         self._load()
         if self._offsets != before:

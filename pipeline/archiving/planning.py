@@ -34,7 +34,7 @@ class Start:
         return cls(max(parse_moment_ms(text), 0))
 
     def of(self, place: TopicPartition) -> int:
-        """Return the start of one partition: its offset, if it is in `places` and not negative."""
+        """Return the partition's value in `places`, else `at`."""
         return self.places.get(place, self.at)
 
 

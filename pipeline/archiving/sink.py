@@ -51,7 +51,10 @@ class Staged(Protocol):
 
 
 class Sink(Protocol):
-    """A table that batches are added to. A run resumes from the table's own log or snapshots; empty before `open`."""
+    """A table that batches are added to. A run resumes from the table's own log or snapshots.
+
+    `done` and `topic_ids` are empty before `open`; `schema` and `write` need it.
+    """
 
     path: str
 
@@ -62,7 +65,7 @@ class Sink(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Read the table's state again, after a failure of which it is unknown whether the commit succeeded."""
+        """Read the table's state again. Called before each attempt of a batch: a failed commit may have succeeded."""
         ...
 
     @property
