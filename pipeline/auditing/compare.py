@@ -38,7 +38,7 @@ class Difference:
 
     @property
     def is_identical(self) -> bool:
-        """True if both have the same records in the same order, over the same range."""
+        """True if every difference is explained: by compaction, or by the first source's log start (`older`)."""
         return not (self.missing or self.extra or self.different or self.only_first or self.only_other)
 
     def note(self, text: str) -> None:
@@ -68,7 +68,7 @@ def compare(first: Source, other: Source, partition: int, advance: Advance) -> D
 
 
 def _count(found: Difference, from_first: "Successors", from_other: "Successors") -> None:
-    """Count records that are only in one source, not because of compaction."""
+    """Count the records that are only in one source, separately those that compaction explains."""
     found.compacted += from_first.explained + from_other.explained
     found.missing += from_other.unexplained
     found.extra += from_first.unexplained
@@ -167,7 +167,7 @@ class _Cursor:
         return True
 
     def skip(self, rows: int) -> None:
-        """Skip `count` rows."""
+        """Skip the next `rows` rows of the table."""
         self.table = self.table.slice(rows)
 
     def rows(self, last_offset: int) -> list[Row]:

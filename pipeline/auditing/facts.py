@@ -133,7 +133,7 @@ class PartitionFacts:
         self.problem("damaged batch", 1, f"offsets {first} to {end - 1}: {reason}")
 
     def see_keys(self, keyed: int, misplaced: int) -> None:
-        """Add the number of records with a key, and how many of them another partitioner has placed."""
+        """Add the numbers of a batch's records for `keyed` and `misplaced`."""
         self.keyed += keyed
         self.misplaced += misplaced
 

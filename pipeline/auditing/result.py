@@ -32,7 +32,7 @@ class AuditResult:
 
     @property
     def is_clean(self) -> bool:
-        """True if every missing offset is explained, and all copies are equal."""
+        """True if no partition has a problem, and no copy is damaged or has an unexplained difference."""
         compared = (each for differences in self.compared.values() for each in differences)
         explained = not self.damages and not any(facts.problems for facts in self.partitions)
         return explained and all(each.is_identical for each in compared)

@@ -1,4 +1,4 @@
-"""Estimates over all records in fixed memory: the most frequent keys, and the number of equal records."""
+"""Estimates over all records in fixed memory: the most frequent keys, and the number of repeated records."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Placement:
 
 
 class Likeness:
-    """Estimates how many records have the same key, value and time as another one.
+    """Estimates how many records have the same key, value and time as an earlier one.
 
     It keeps the hashes of a sample of all contents, chosen by the hash, so that of equal contents all or none are
     included. The sampling rate is halved when there are too many. The estimate is exact for up to `most` different
@@ -78,7 +78,7 @@ class Likeness:
 
     @property
     def alike(self) -> int:
-        """Return the number of records equal to another one, an estimate unless `is_exact`."""
+        """Return the number of records equal to an earlier one, an estimate unless `is_exact`."""
         return sum(count - 1 for count in self._seen.values()) * (self._mask + 1)
 
     @property
