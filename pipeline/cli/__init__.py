@@ -1,1 +1,1 @@
-"""The commands of `odradek pipeline`: one module per command, each a thin wrapper of the job of the same name."""
+"""The commands of `odradek pipeline`, and `odradek mirror`: a module for each, which calls the job of the same name."""

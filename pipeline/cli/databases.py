@@ -101,13 +101,16 @@ def check_url(url: str, *, exists: bool) -> None:
 
 
 def run_job(job: DatabaseJob, label: str, every_s: float | None) -> None:
-    """Run it once, or at an interval in seconds until a signal; waits while the database or Kafka is unavailable."""
+    """Run it once, or at an interval in seconds until a signal.
+
+    With an interval, a TransientError is printed, and the job is run again after the interval.
+    """
     if every_s is None:
         with meter(label, _total(job)) as bar:
             job.run(bar)
         return
     with stop_noticed() as stop, meter(label, None) as bar:
-        is_behind = False  # the outcome of the failed transaction has to be determined
+        is_behind = False  # True after a failure: the outcome of its transaction has to be determined
         while not stop.number:
             try:
                 if is_behind:
