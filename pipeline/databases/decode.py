@@ -145,8 +145,8 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 
 
 def binder(column: Column, dialect: str) -> Callable[[Any], Any]:
-    """Return a function from a value to the driver's parameter. PostgreSQL is sent text, which it parses as the
-    column's type; SQLite is sent text for types that it does not have.
+    """Return a function from a value to the driver's parameter. PostgreSQL gets arrays as text, which it
+    parses as the column's type, and other values unchanged; SQLite gets text for types that it does not have.
     """
     if column.kind is Kind.ARRAY:
         return array_literal if dialect == POSTGRESQL else partial(json_of, column)

@@ -34,8 +34,9 @@ def shown(url: str) -> str:
 def open_engine(url: str, *, exists: bool = False) -> "Engine":
     """Return an engine that keeps no connection open between uses. Dispose of it when done.
 
-    A transaction on SQLite takes the write lock when it begins, and waits `BUSY_TIMEOUT_S` for it. With `exists` a
-    missing SQLite file is refused instead of created. Raises PipelineError for an invalid database URL, MissingError if
+    A transaction on SQLite takes the write lock when it begins, and waits `BUSY_TIMEOUT_S` for it, unless the
+    connection has the execution option `reading`. With `exists` a missing SQLite file is refused instead of created.
+    Raises PipelineError for an invalid database URL, MissingError if
     SQLAlchemy or the database's driver is not installed.
     """
     if importlib.util.find_spec("sqlalchemy") is None:
@@ -131,7 +132,11 @@ def is_about_data(error: Exception) -> bool:
 
 @contextmanager
 def spark_errors() -> Generator[None]:
-    """Map the error of a Spark task to PipelineError, with our own message or the first line of Spark's."""
+    """Map Spark's errors in the block.
+
+    A PipelineError of a task is raised again with its message: as TransientError if it was one, else as PipelineError.
+    Any other error of Spark becomes a TransientError with its first line.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -94,7 +94,10 @@ def _column(name: str, declared: Any, nullable: bool) -> Column:  # noqa: ANN401
 
 @dataclass(frozen=True, slots=True)
 class JdbcReader:
-    """As `reading.TableReader`, with Spark's JDBC source. Each range is one task's query."""
+    """As `reading.TableReader`, with Spark's JDBC source. Each range is one task's query.
+
+    The age of rows is measured by the clock of this process, not by the database's.
+    """
 
     spark: "SparkSession"
     url: str
@@ -147,7 +150,7 @@ class JdbcReader:
         ]
 
     def _ordered(self, span: Range) -> "DataFrame":
-        """Return one partition, in order."""
+        """Return the rows of one range in order, as one Spark partition."""
         frame = self._conditioned(span.after, limited=False)
         if span.until is not None:
             frame = frame.where(~self._behind(span.until))

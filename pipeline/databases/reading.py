@@ -30,7 +30,6 @@ FETCHED_ROWS: Final = 1000
 class Order:
     """The order of a load: expressions over columns, each the first of its columns that is not NULL. With `timestamp`
     the first expression is a time, and only rows older than `delay_s` are loaded; `zone` is that of times without one.
-    With `unique` no two rows have the same values.
     """
 
     expressions: tuple[tuple[str, ...], ...]

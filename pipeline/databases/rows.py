@@ -93,7 +93,7 @@ def _check_agreement(columns: Mapping[str, Column], fields: Mapping[str, Any], k
 
 @dataclass(slots=True)
 class Fields:
-    """Decodes keys and values: a key is a JSON object, or for one column only that column's value."""
+    """Decodes keys and values. A key is a JSON object, or for a single column its value, as JSON or as text."""
 
     key: tuple[str, ...]
     key_from_value: bool

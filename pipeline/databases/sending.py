@@ -120,8 +120,9 @@ class TransactionalSender:
     def send(self, records: Iterable[tuple[bytes | None, bytes]], position: Callable[[int], Mapping[str, Any]]) -> None:
         """Commit the records, in order, together with the position: a document made from their number.
 
-        If the broker aborts the transaction it is retried, up to `ATTEMPTS` times. Raises FencedError, or PipelineError
-        if it cannot be committed; then nothing was committed.
+        If the transaction has to be aborted and `records` is a list, it is attempted up to `ATTEMPTS` times. Raises
+        FencedError and TransientError, after which the outcome is unknown until a new sender's `open` determines it;
+        after any other PipelineError nothing was committed.
         """
         left = ATTEMPTS if isinstance(records, list) else 1
         while True:
@@ -176,7 +177,10 @@ class TransactionalSender:
                 return
 
     def _retried(self, call: Any) -> None:  # noqa: ANN401
-        """Call until it succeeds or fails permanently: a repeated call returns the outcome of an earlier one."""
+        """Call until it succeeds, fails permanently or `timeout_s` has passed.
+
+        A repeated call returns the outcome of an earlier one.
+        """
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self._connection.timeout_s

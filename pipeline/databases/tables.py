@@ -39,7 +39,7 @@ def describe(engine: "Engine", table: str) -> Described | None:
     schema, name = split_name(table)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SAWarning)  # types that it does not know are read as text
+            warnings.simplefilter("ignore", SAWarning)  # types that SQLAlchemy does not know are read as text
             found = Table(name, MetaData(), autoload_with=engine, schema=schema)
     except NoSuchTableError:
         return None

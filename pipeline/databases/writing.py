@@ -80,6 +80,7 @@ class Writer:
             if not fresh:
                 return
             if connection.dialect.name == POSTGRESQL:
+                # A row that a deferred constraint refuses becomes a dead letter, instead of failing the commit.
                 connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
             changes, letters = self._sorted(fresh)
             failed = apply(connection, changes, self._apply)
