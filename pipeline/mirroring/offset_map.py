@@ -30,7 +30,7 @@ _SETTINGS: Final = {"cleanup.policy": "compact", "min.insync.replicas": "1"}
 MAX_ENTRIES: Final = 5000
 """The number of transactions per partition that are kept; offsets below the oldest are not translated."""
 MAX_RUNS: Final = 200
-"""The maximal number of runs of an entry; others are omitted, and offsets in them are translated to the run before."""
+"""The maximal number of runs of an entry; others are omitted, and offsets in them become the end of the run before."""
 
 
 class Run(NamedTuple):

@@ -8,6 +8,8 @@
                    is empty, or --append                        renumbered, from the source's log start
                    has records of other producers               refused
 
+Partitions of a topic that are planned together have the same method: verbatim only if it is possible for all of them.
+
 A mirror that copies verbatim commits its progress at the target as offsets of the group `odradek-mirror.<cluster id>`,
 before the first batch and after each pass. A log that ends at that offset has only the mirror's records. One that ends
 later, as after a crash, has to end with a batch that the source has, too; compaction of the source may have made that

@@ -26,7 +26,7 @@ OF_ONE_CLUSTER: Final = frozenset(
         "local.retention.bytes",
     }
 )
-"""Settings of a topic that contain ids of its brokers."""
+"""Settings of a topic that depend on its cluster: they contain ids of brokers, or configure tiered storage."""
 NOT_SYNCED: Final = OF_ONE_CLUSTER | {
     "message.timestamp.difference.max.ms",
     "message.timestamp.type",
@@ -73,7 +73,8 @@ def prepare(source: Cluster, target: Cluster, topics: Mapping[str, int]) -> list
 
 
 def sync_settings(source: Cluster, target: Cluster, topics: Iterable[str]) -> list[str]:
-    """Set the configs of topics in both clusters to the source's, and remove those not set there; returns notes.
+    """Give topics that exist in both clusters the source's settings at the target, and remove those not set at the
+    source, except `NOT_SYNCED`; returns notes.
 
     A refusal of the target is noted, and the copy continues. Raises PipelineError if a cluster does not answer.
     """

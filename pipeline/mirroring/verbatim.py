@@ -2,8 +2,8 @@
 
     source ──Fetch, raw──► reader thread ──at most 2 answers──► this thread ──ImportBatches──► target
 
-The only progress of a copy is the target's log end: after a crash the next run continues there. Batches below the log
-end are refused, so a repeated request does not duplicate anything. Markers and aborted batches are copied like all
+A copy always continues at the target's log end, also after a crash. Batches below the log end are refused, so a
+repeated request does not duplicate anything. Markers and aborted batches are copied like all
 others.
 """
 
@@ -50,7 +50,7 @@ class Part:
 
     @property
     def is_due(self) -> bool:
-        """True if there is something to copy, if only the log end of a source from which everything was deleted."""
+        """True if there are offsets to copy, or if the target is empty and its log start and end have to be set."""
         return self.end_offset > self.report.to_offset or (self.is_empty and self.end_offset > 0)
 
     @property
@@ -186,7 +186,7 @@ class Reader:
         return _counted(part, Chunk(start, start, memoryview(filler(start - 1)))) if start >= part.end_offset else None
 
     def _ends(self, fetched: Mapping[TopicPartition, Fetched]) -> Chunks:
-        """Yield empty batches for logs without records at their ends: they move the target's log end."""
+        """Return empty batches for logs without records at their ends: they move the target's log end."""
         return {
             place: _counted(part, _tail(part.next_offset, part.end_offset))
             for place, part in self._waiting.items()
@@ -241,7 +241,7 @@ def _in_requests(chunks: Chunks) -> Iterable[Chunks]:
 
 
 def _import(target: WireClient, copied: CopyPass, chunks: Chunks) -> None:
-    """Send the chunks repeatedly until the target has stored them."""
+    """Send the chunks repeatedly until the target has stored them, or the job has to stop."""
     left, retries = dict(chunks), Retries(copied.retry_limit_s, copied.stopping)
     while left:
         before = total(left.values())
@@ -289,7 +289,10 @@ def _attempt(target: WireClient, copied: CopyPass, chunks: Chunks, left: Chunks)
 
 
 def _left_of(place: TopicPartition, chunk: Chunk, answer: Imported) -> Chunk | None:
-    """The chunks still to be sent. Raises BrokerError for a refusal, PipelineError if other producers write there."""
+    """Return the part of the chunk that is still to be sent, None if all of it is stored.
+
+    Raises BrokerError for a refusal, PipelineError if other producers write there.
+    """
     if not answer.error:
         return None
     name = f"{place.topic}-{place.partition}"
