@@ -1,9 +1,8 @@
-"""Jobs that move data between topics, tables, databases and clusters, on PySpark, and a Spark source that reads
-segments.
+"""Jobs that move data between topics, tables, databases and clusters, and a Spark source that reads segments.
 
-Each job is a function, documented and importable from here, and a command of `odradek pipeline`. They work with any
-Kafka. Modules are imported at first use: Spark is installed with `pip install 'odradek[spark]'`. docs/pipeline.md
-describes all jobs.
+Each job is a function, documented and importable from here, and a command of `odradek pipeline`; the command of
+`mirror` is `odradek mirror`. They work with any Kafka. All jobs but `audit` and `mirror` run on PySpark, which is
+installed with `pip install 'odradek[spark]'`; modules are imported at first use. docs/pipeline.md describes all jobs.
 """
 
 import importlib

@@ -1,7 +1,7 @@
 """Topics' partitions, offsets and settings, and groups' committed offsets, for planning jobs.
 
-The only user of confluent-kafka's admin client; works with any Kafka. Groups' offsets use our own wire messages, for
-the reason in `wire_groups.py`.
+Uses confluent-kafka's admin client; works with any Kafka. Groups' offsets use our own wire messages, for the reason in
+`wire_groups.py`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -70,8 +70,8 @@ class Cluster:
         """Return the offset of each partition at EARLIEST, LATEST or a timestamp in ms (-1: no record from that time
         on).
 
-        With `committed_only` LATEST is the last stable offset, else the high watermark. Repeated while a partition has
-        no leader that answers: a topic that was just created has none for a moment.
+        With `committed_only` LATEST is the last stable offset, else the high watermark. Retried for up to the
+        connection's `timeout_s` while a partition has no leader, as a topic that was just created.
         """
         from confluent_kafka import IsolationLevel, KafkaException
         from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -129,7 +129,7 @@ class Cluster:
             raise self._failure(f"topic {topic!r}", error) from error
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
-        """Return the topic's settings that differ from the cluster's defaults."""
+        """Return the settings that are set on the topic itself; those of the cluster and defaults are omitted."""
         return self.topic_configs([topic])[topic]
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:

@@ -48,8 +48,9 @@ def compact(
     """Merge the small files of a table into files of about `target_size_bytes`, each sorted by partition and offset.
 
     Each merged file replaces its parts in one atomic entry of the table's log, so a killed job leaves the table
-    consistent. An archive job may run concurrently. Merged files have the table's newest schema. Raises PipelineError
-    if there is no table, FencedError when another compact job has taken over.
+    consistent. An archive job may run concurrently. Merged files have the table's newest schema; files of any size
+    with an older one are rewritten. Raises PipelineError if there is no table, FencedError when another compact job has
+    taken over.
     """
     log = Log(open_files(path, spark))
     before = log.load()
@@ -70,7 +71,10 @@ class _Silent:
 
 
 def plan(table: Table, target_bytes: int) -> list[Merge]:
-    """Return the merges: runs of small files of a directory, in order of their offsets. No I/O."""
+    """Return the merges: runs of a directory's files that are small or have an older schema, in order of their offsets.
+
+    A run of one file is only returned if its schema is older. No I/O.
+    """
     by_directory: dict[str, list[DataFile]] = {}
     for file in table.files.values():
         if file.size_bytes < target_bytes * SMALL or file.schema != len(table.schemas) - 1:
@@ -119,7 +123,7 @@ def _merge(spark: "SparkSession", path: str, log: Log, writer: Writer, merge: Me
 
 
 def _check(path: str, merge: Merge, files: Sequence[DataFile]) -> None:
-    """Raise PipelineError unless the written files have exactly the records of the replaced ones."""
+    """Raise PipelineError unless each partition has as many records as before, and the same first and last offset."""
     if _records(merge.files) != _records(files):
         raise PipelineError(f"{path}: merged files have other records than their parts; nothing was replaced")
 

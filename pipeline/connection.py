@@ -35,7 +35,8 @@ _LIBRDKAFKA_ONLY = ("sasl.username", "sasl.password", "ssl.ca.location", "ssl.ce
 @dataclass(frozen=True, slots=True)
 class Connection:
     """A Kafka cluster: `bootstrap` is `host:port[,…]`, `properties` are client settings, with librdkafka's names, or
-    kafka-python's with dots. `timeout_s` limits requests for metadata and offsets.
+    kafka-python's with dots. Those that only Java's clients have (`sasl.jaas.config`, `ssl.truststore.*`,
+    `ssl.keystore.*`) are only passed to Spark. `timeout_s` limits requests for metadata and offsets.
     """
 
     bootstrap: str

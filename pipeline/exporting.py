@@ -116,7 +116,8 @@ class Exporter:
     def run(self, meter: Meter, stopped: Callable[[], bool] = lambda: False) -> None:
         """Export everything that is committed now, unless `stopped` returns True before it begins.
 
-        Raises PipelineError, FencedExportError and TransientError among others.
+        Raises PipelineError, TransientError if a retry may succeed, and FencedExportError if another export of the job
+        has started; if a Spark task finds that out, it is a PipelineError with the same message.
         """
         starts, ends = self._ranges()
         if not ends or stopped():
@@ -366,8 +367,8 @@ def _partition_report(topic: str, partition: int, before: Kept, now: Kept, lost:
 def export(spark: "SparkSession", connection: "Connection", what: Export, *, meter: Meter | None = None) -> Report:
     """Export everything that is committed now, once; returns the report. Use `Exporter` to repeat it.
 
-    Raises PipelineError if topic, table or database are unsuitable or cannot be reached, and FencedExportError if
-    another export of the same job has started. After any error, the next export of the job continues after the last
+    Raises PipelineError if topic, table or database are unsuitable or cannot be reached, and if another export of the
+    same job has started (see `Exporter.run`). After any error, the next export of the job continues after the last
     record in the database.
     """
     exporter = Exporter(spark, connection, what)

@@ -146,7 +146,11 @@ class Loader:
         return 0 if self._state.done else self._reader.waiting(self._state.after)
 
     def run(self, meter: Meter, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Load all available rows, batch by batch. `stopped` is called between batches."""
+        """Load all available rows; each range of about `batch_rows` rows is one transaction.
+
+        `stopped` is called before each group of ranges that are read together, one per core up to `_MOST_RANGES`; never
+        for a table without a primary key that is loaded as a whole.
+        """
         if self._state.done:
             return
         if self.load.mode == "bulk" and not self._state.columns:

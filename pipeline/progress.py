@@ -48,7 +48,7 @@ class _Watch:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Advance the meter until `finish`."""
+        """Advance the meter every `POLL_S` until `ended` is set."""
         while not self.ended.wait(POLL_S):
             self._show(self._done_share())
 

@@ -26,8 +26,8 @@ class PartitionReport:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a job. `complete` is False if the job could not do everything; `notes` describe what is missing.
-    `details` are further facts of one kind of job, for JSON.
+    """The result of a job. `complete` is False if the job could not do everything; `notes` are remarks for
+    the user, among them what is missing. `details` are further facts of one kind of job, for JSON.
     """
 
     job: str

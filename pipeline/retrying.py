@@ -50,7 +50,7 @@ def may_pass(error: PipelineError) -> bool:
 
 
 class Retries:
-    """Waits between attempts, longer each time; gives up after `limit_s` without progress, never with None."""
+    """Waits between attempts, longer each time. `is_over` is True after `limit_s` without progress; None: never."""
 
     def __init__(self, limit_s: float | None, stopping: Callable[[], bool]) -> None:
         self._limit_s, self._stopping = limit_s, stopping

@@ -60,8 +60,8 @@ def spark_session(
 
     `bootstrap`, or a whole `connection`, is stored in the setting `spark.odradek.bootstrap`. `data`, a broker's data
     directory, is the default path of `format("odradek")`. `master` defaults to that of spark-submit, else `local[*]`.
-    `packages` are jars in addition to the connector. `conf` overrides everything else. An existing session is returned,
-    after applying the settings of `conf` that Spark can change at run time.
+    `packages` are jars in addition to the connector. `conf` overrides everything else, but its `spark.jars` are added
+    to these jars. An existing session is returned, after applying the settings that Spark can change at run time.
 
     Missing jars are downloaded first, with a progress bar on a terminal. Raises MissingError for a package that is not
     installed, PipelineError for a `master` that is invalid or does not answer, and if Spark does not start.

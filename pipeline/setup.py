@@ -1,4 +1,4 @@
-"""`odradek pipeline setup`: finds or downloads everything that jobs need besides Python."""
+"""Downloads the jars that jobs need, for `odradek pipeline setup` and at the start of a Spark session."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -82,7 +82,9 @@ _OURS: Final[Mapping[ApiKey, tuple[int, int]]] = {
     ApiKey.OFFSET_COMMIT: (2, 8),
     ApiKey.OFFSET_FETCH: (2, 7),
 }
-"""The supported versions. Fetch 17 and 18 are for replicas; requests name single groups, and topics by name."""
+"""The supported versions. Fetch 17 and 18 are for replicas. In these versions requests for groups are for one group,
+and name topics instead of their ids.
+"""
 
 
 class TopicGoneError(PipelineError):
@@ -344,9 +346,9 @@ class WireClient:
         """Write whole batches at their offsets, once; to retry, send the batches from `log_end_offset` on.
 
         A partition's batches may be in any number of parts, which are not copied.
-        Errors are returned, not raised: OFFSET_OUT_OF_RANGE means that the log ends after the first batch's offset.
+        Errors in the response are returned: OFFSET_OUT_OF_RANGE means that the log ends after the first batch's offset.
         After a ConnectionLostError get the log end by `list_offsets`. Raises PipelineError if the cluster does not
-        support ImportBatches.
+        support ImportBatches, TopicGoneError, and BrokerError if a partition has no leader.
         """
         found: dict[TopicPartition, Imported] = {}
         if timeout_ms is None:

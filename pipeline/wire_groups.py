@@ -1,7 +1,7 @@
 """Groups' committed offsets over our own wire messages.
 
-Not librdkafka's: the admin client of 2.16.1 crashes while a coordinator is loading its groups, as in a broker that was
-just started, or has moved (rd_kafka_cgrp_op in a handle without a group).
+librdkafka is not used for them: its admin client (2.16.1) crashes while a coordinator is loading its groups, as after
+the start of a broker or a change of the coordinator (rd_kafka_cgrp_op in a handle without a group).
 """
 
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ from zipimport import zipimporter
 
 
 def spare_worker() -> None:
-    """Avoid that work from the next task on. Does nothing in processes other than Spark's workers."""
+    """Avoid the work described above from the next task on. Does nothing in processes other than Spark's workers."""
     if not _is_worker():
         return
     for path, importer in list(sys.path_importer_cache.items()):
