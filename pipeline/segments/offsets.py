@@ -133,7 +133,7 @@ class Planner:
         ]
 
     def divided(self, ranges: list[Range]) -> Iterator[Range]:
-        """Divide ranges so that there are at least `minPartitions`, in proportion to their offsets."""
+        """Divide ranges into about `minPartitions` parts, in proportion to their numbers of offsets, rounded."""
         total = sum(each.end - each.start for each in ranges)
         wanted = self._options.min_partitions or 0
         for each in ranges:

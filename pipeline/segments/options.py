@@ -40,7 +40,7 @@ _OF_THE_WIRE: Final = (
     "kafkaConsumer.pollTimeoutMs",
     "useDeprecatedOffsetFetching",
 )
-"""Options of `format("kafka")` about connections: ignored here, like `kafka.*`."""
+"""Options of `format("kafka")` about connections: ignored here, as are all `kafka.*` but `kafka.isolation.level`."""
 
 _LIMITS: Final = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 """Options of `format("kafka")` that a source in Python cannot support with every trigger."""

@@ -24,11 +24,11 @@ from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import records_section
 
 BATCH_BYTES: Final = 1024 * 1024
-"""The decompressed size of the records in an Arrow record batch; a larger Kafka batch is one by itself."""
+"""The maximal decompressed size of the records in an Arrow record batch; a larger Kafka batch is one by itself."""
 BATCH_RECORDS: Final = 50_000
 
 _LOOKS: Final = 5
-"""The maximal number of attempts to open a segment that the log still names."""
+"""The maximal number of retries to open a segment that is missing although the log still lists it."""
 
 _logger = logging.getLogger(__name__)
 

@@ -96,7 +96,7 @@ class SegmentReader(DataSourceReader):
         return [RangePartition(each) for each in ranges]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        """Read the range of a task; None if there is nothing to read."""
+        """Yield the rows of a task; `partition` is None if there is nothing to read."""
         if isinstance(partition, RangePartition):
             yield from read_range(partition.range, _reading(self._options, self._conditions))
         spare_worker()
@@ -132,7 +132,11 @@ class SegmentStreamReader(DataSourceStreamReader):
         return _written({partition: extent.end for partition, extent in self._planner.extents().items()})
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[RangePartition]:
-        """Plan a micro-batch. Raises DataLossError for partitions that were deleted or whose end has decreased."""
+        """Plan a micro-batch.
+
+        For partitions that were deleted, end earlier than before, or are new and have lost their first offsets, raises
+        DataLossError, or logs a warning if `failOnDataLoss` is false.
+        """
         if start == end:
             return []
         starts, ends, extents = _read(start), _read(end), self._planner.extents()

@@ -43,7 +43,7 @@ def decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) 
     """Decode the records of batches that pass `keep`. Raises CorruptBatch."""
     try:
         return _decode(sections, keep, with_headers=with_headers)
-    except (_OddError, IndexError, pa.ArrowInvalid):
+    except (_OddError, IndexError, pa.ArrowInvalid):  # a length past the end, a header's name that is not UTF-8
         return plain.decode(sections, keep, with_headers=with_headers)
 
 
@@ -112,7 +112,10 @@ def _section_ends(data: bytes, buffer: Array, position: int, count: int) -> Ints
 
 
 def _run(data: bytes, buffer: Array, position: int, count: int) -> tuple[int, int]:
-    """Return the length of the record at `position`, and how many consecutive records have it, at most `count`."""
+    """Return the length of the record at `position`, and how many consecutive records have it, at most `count`.
+
+    The second number is only exact from `_RUN` on; a smaller one only means that there is no run.
+    """
     length = _record_end(data, position) - position
     fitting = min(count, (len(data) - position) // length) if length > 0 else 0
     if fitting < _RUN:
