@@ -21,8 +21,8 @@ LOG: Final = f"{HIDDEN}/log"
 SNAPSHOTS: Final = f"{HIDDEN}/snapshots"
 STAGING: Final = f"{HIDDEN}/staging"
 SNAPSHOT_EVERY: Final = 50
-"""The number of entries between two snapshots. A reader may begin at a snapshot, but the entries are complete
-without.
+"""The number of entries between two snapshots. A reader may begin at a snapshot, but the log is complete
+without snapshots.
 """
 DEAD_LETTERS: Final = ".dead-letters"
 
@@ -183,7 +183,10 @@ class Writer:
         self.log.files.delete(f"{STAGING}/{staging}")
 
     def _refuse(self, added: list[Entry]) -> None:
-        """Raise FencedError for a new entry of the same role: the step was planned without it."""
+        """Raise FencedError if another job has claimed the role, PipelineError for another new entry of the role.
+
+        The step was planned without that entry, which may even be the step's own if its creation seemed to fail.
+        """
         self.check()
         if any(entry.role == self.role for entry in added):
             raise PipelineError(f"{self.log.files.root}: an entry that seemed to have failed is there; plan again")
