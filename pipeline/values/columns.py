@@ -27,7 +27,10 @@ class Parser(Protocol):
         ...
 
     def parse(self, frame: "DataFrame", column: str, kind: Any, parsed: str, error: str) -> "DataFrame":
-        """Add the columns `parsed` and `error`, one of which is null for each record with a value."""
+        """Add the columns `parsed` and `error`: for a record with bytes in `column` one of the two is null, else both.
+
+        If `kind` is None, only `error` is added.
+        """
         ...
 
 

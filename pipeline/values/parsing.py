@@ -16,7 +16,7 @@ class Parsing:
 
     `schema` is a file: for JSON Spark's DDL or its JSON form, for Avro an .avsc, for Protobuf a FileDescriptorSet or a
     .proto, with `#message.Name` if it has several. None, for JSON only: the fields are inferred from the records. With
-    `framing` each begins with the id of a schema in a Confluent registry, which is skipped.
+    `framing` "confluent" each begins with the id of a schema in a Confluent registry, which is skipped.
     """
 
     kind: Kind

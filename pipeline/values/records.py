@@ -70,7 +70,7 @@ def _decoded(decode: Decode, value: bytes | None) -> tuple[Any, str | None]:
         return None, None
     try:
         return decode(value), None
-    except Exception as error:  # noqa: BLE001 - a library fails on foreign bytes in any way
+    except Exception as error:  # noqa: BLE001 - libraries raise any exception for invalid bytes
         return None, f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
 
 
