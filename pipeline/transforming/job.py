@@ -68,13 +68,14 @@ def transform(
 ) -> Report:
     """Write the result of `transformation` on a topic's committed records to another topic of the same Kafka.
 
-    Records are read in batches of at most `batch` offsets. Each batch is one transaction of the new records and of
-    `group`'s committed offsets, so that a reader with `read_committed` sees the result of each source record exactly
-    once, also after crashes; the next run continues at the committed offsets. Only one run of a group is active: a
-    later one fences the earlier. With `every_s` it checks for new records at that interval until `stopped` returns
-    True; without, it ends at the topic's end as of the beginning of the last batch.
+    A missing target topic is created, with the source's number of partitions and settings. Records are read in batches
+    of at most `batch` offsets, or a few more, since each partition advances by one at least. Each batch is one
+    transaction of the new records and of `group`'s committed offsets, so that a reader with `read_committed` sees the
+    result of each source record exactly once, also after crashes; the next run continues at the committed offsets. Only
+    one run of a group is active: a later one fences the earlier. With `every_s` it checks for new records at that
+    interval until `stopped` returns True; without, it ends at the source's end as of the beginning of the run.
 
-    Raises PipelineError if a topic does not exist, retention deleted records before they were read, or Spark or the
+    Raises PipelineError if the source does not exist, retention deleted records before they were read, or Spark or the
     broker fails; then the current batch is aborted.
     """
     name = group or f"odradek-transform-{from_topic}-to-{to_topic}"
