@@ -9,9 +9,10 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """Calls `write` in a thread, in order, one at a time; at most one item waits. The block's end waits for all.
+    """Calls `write` in a thread, in order, one at a time, while the caller prepares the next item.
 
-    `put` raises the exception of an earlier `write`.
+    The end of the block waits for the last `write`. `put` and the end of the block raise the exception of the previous
+    `write`; after an exception in the block that one is dropped. `put` is for one thread.
     """
 
     def __init__(self, write: Callable[[T], None]) -> None:
@@ -23,7 +24,7 @@ class Ahead(Generic[T]):
         return self
 
     def put(self, item: T) -> None:
-        """Write the item after the previous one; waits while another item is queued."""
+        """Start to write the item, after waiting until the previous one is written."""
         self._settle()
         self._last = self._pool.submit(self._write, item)
 

@@ -133,5 +133,5 @@ def _finished(batch: bytearray, base_offset: int, codec: int, *, append_time: bo
             batch[HEADER_BYTES:] = compress(codec, memoryview(batch)[HEADER_BYTES:].tobytes())
             _BATCH_LENGTH.pack_into(batch, _LENGTH_AT, len(batch) - _LENGTH_FROM)
         _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_ATTRIBUTES_AT:]))
-    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)  # the checksum does not cover it
     return bytes(batch)

@@ -24,7 +24,8 @@ from odradek.wire.schema.types import Buffer
 
 PRODUCE_TIMEOUT_MS: Final = 30_000
 NEWEST_PRODUCE: Final = 11
-"""Later versions add the partition to the transaction implicitly, if the cluster's transaction.version is 2."""
+"""Later versions add the partition to the transaction implicitly (KIP-890), if the cluster's transaction.version is 2.
+"""
 
 
 class TooLargeError(PipelineError):

@@ -85,7 +85,7 @@ class Transactions:
         self.producer = client.repeated(self._init)
 
     def begin(self, places: Iterable[TopicPartition]) -> None:
-        """Begin a transaction with these partitions in it: each gets a marker at its end, whether written to or not."""
+        """Begin a transaction with these partitions in it: each gets a marker when it ends, even without records."""
         by_topic: dict[str, list[int]] = {}
         for topic, index in places:
             by_topic.setdefault(topic, []).append(index)
@@ -121,7 +121,7 @@ class Transactions:
         self._client.repeated(lambda: self._send_offsets(added, commit, group))
 
     def end(self, *, committed: bool) -> None:
-        """Commit or abort it. Markers may be written after the return."""
+        """Commit or abort the transaction. Its markers may be written after the return."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer.producer_id,
