@@ -30,7 +30,7 @@ def group_metrics(services: Services) -> Iterator[Metric]:
         for group_id, topic, partition, offset in _committed(table):
             labels = (group_id, topic, str(partition))
             offsets.append((labels, offset))
-            replica = services.replicas.get(topic, partition)
+            replica = services.replicas.used(topic, partition)  # `get` may add one, on the Trio thread only
             log = None if replica is None else replica.open_log
             if log is not None:
                 lags.append((labels, max(0, log.high_watermark - offset)))

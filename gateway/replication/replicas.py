@@ -80,6 +80,10 @@ class Replicas:
                 found = self._replicas[topic, index] = self._make(self._image, described, index)
         return found
 
+    def used(self, topic: str, index: int) -> Replica | None:
+        """The replica of a partition that was used since the start, else None. May be called from any thread."""
+        return self._replicas.get((topic, index))
+
     def _described(self, topic: str, index: int) -> TopicImage | None:
         """The topic, if it has such a partition."""
         described = None if self._image is None else self._image.topic(topic)
