@@ -127,6 +127,7 @@ class Exporter:
         plan = self._plan(frame)
         with spark_errors(), advancing(self.spark, meter, records):
             frame.mapInArrow(partial(write_batches, plan), "partition int").collect()
+        # the tasks stop after the last record of a range; markers, aborted and compacted offsets may follow it
         with self._transaction() as database:
             for place, end in ends.items():
                 self._books.claim(database, place.partition, self._epoch)
@@ -134,7 +135,7 @@ class Exporter:
         self._publish()
 
     def recover(self) -> None:
-        """Do nothing: no state is kept between runs."""
+        """Do nothing: each run reads the progress from the database."""
 
     def waiting(self) -> int:
         """Return the number of offsets to export."""

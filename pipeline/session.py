@@ -63,8 +63,8 @@ def spark_session(
     `packages` are jars in addition to the connector. `conf` overrides everything else, but its `spark.jars` are added
     to these jars. An existing session is returned, after applying the settings that Spark can change at run time.
 
-    Missing jars are downloaded first, with a progress bar on a terminal. Raises MissingError for a package that is not
-    installed, PipelineError for a `master` that is invalid or does not answer, and if Spark does not start.
+    Missing jars are downloaded first, with a progress bar on a terminal. Raises MissingError if a package, Java or a
+    jar is missing, PipelineError for a `master` that is invalid or does not answer, and if Spark does not start.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise MissingError("this needs Spark: pip install 'odradek[spark]'")

@@ -1,4 +1,4 @@
-"""Starts Spark: refuses invalid masters, reports failures in one line, and hides Spark's greeting on a terminal."""
+"""Starts Spark: refuses invalid masters, reports failures in one line, and hides the lines that each start prints."""
 
 # pyright: reportUnknownMemberType=false
 # pyspark's types are incomplete

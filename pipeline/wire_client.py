@@ -188,7 +188,9 @@ class WireClient:
         return self.repeated(lambda: self._any_socket().version_of(key, _OURS[key]) is not None)
 
     def repeated(self, attempt: Callable[[], T]) -> T:
-        """Return the result of `attempt`, which is retried, with pauses, while it raises temporary errors."""
+        """Return the result of `attempt`, which is retried, with pauses, while it raises temporary errors, for
+        `timeout_s` at most.
+        """
         deadline, pause_s = time.monotonic() + self.timeout_s, FIRST_PAUSE_S
         while True:
             try:

@@ -60,6 +60,7 @@ def read_topics(
         .load()
         .select("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
     )
+    # Spark makes at least one task per topic partition; fewer tasks have several partitions each, one after the other.
     return (frame, True) if tasks >= len(present) else (frame.coalesce(tasks), False)
 
 

@@ -74,7 +74,7 @@ class _Reasons:
         self.counted[COMPACTED] += holes
         if header.is_transactional:
             self.undecided[header.producer_id] += missing - holes
-            self.undecided = +self.undecided
+            self.undecided = +self.undecided  # only producers of missing records: `explain` reads on for their markers
         else:
             self.counted[UNEXPLAINED] += missing - holes
 

@@ -52,7 +52,7 @@ class IcebergSink:
         frame = self._spark.createDataFrame([], schema)
         columns = PARTITION_COLUMNS[self._settings["partition-by"]]
         writer = frame.writeTo(self.path).using("iceberg").tableProperty(SETTINGS, json.dumps(self._settings))
-        writer = writer.tableProperty("write.spark.accept-any-schema", "true")
+        writer = writer.tableProperty("write.spark.accept-any-schema", "true")  # for the option mergeSchema
         (writer.partitionedBy(*map(frame.__getitem__, columns)) if columns else writer).create()
 
     def _compare(self) -> None:

@@ -80,9 +80,9 @@ def archive(
     """Add new records of the topics to the table `to`: each (topic, partition, offset) exactly once, also after
     crashes.
 
-    `to` is a path, or the name of a table for Iceberg. A new table begins at `start` (the first offset); a later run
-    continues at the table's end. All records committed when the job begins are archived, or with a `pace` new ones
-    until it ends the job, in batches of about `max_offsets` offsets, each committed atomically, in files of about
+    `to` is a path, or the name of a table for Iceberg. A topic that is new in the table begins at `start` (offset 0); a
+    later run continues at the table's end. All records committed when the job begins are archived, or with a `pace` new
+    ones until it ends the job, in batches of about `max_offsets` offsets, each committed atomically, in files of about
     `target_size_bytes`. The table's offsets are committed for the consumer group `group`. `meter` opens a progress
     line, given the number of offsets to archive. `value` and `key` add the columns `parsed` and `parsed_key`;
     `drop_raw` omits the raw columns that were parsed. `partition_by` creates directories by the record's timestamp in

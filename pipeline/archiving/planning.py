@@ -24,7 +24,7 @@ class Start:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `earliest`, `latest`, a time, or JSON; raises ValueError."""
+        """Read `earliest`, `latest`, a time, or JSON. Raises ValueError; AttributeError for JSON of another shape."""
         from odradek.gateway.cli.options import parse_moment_ms
 
         if text in {"earliest", "latest"}:
@@ -63,7 +63,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The cluster's offsets: the first of each partition, and the one after its last committed record."""
+    """The log start and the last stable offset of each partition."""
 
     earliest: Offsets
     stable: Offsets
@@ -73,6 +73,7 @@ def plan(done: Offsets, begin: Offsets, bounds: Bounds, max_offsets: int) -> lis
     """Return the next batch, with at most about `max_offsets` offsets, distributed in proportion to each partition's
     new offsets. `done` is the table's end, `begin` the start of partitions that are not in the table. Partitions
     without new offsets are omitted; a new partition is included even if it is empty, so that its start is recorded.
+    Raises PipelineError if a partition's last stable offset is below the table's end.
     """
     todo = [_whole(place, done, begin, bounds) for place in sorted(bounds.stable)]
     offsets = total(todo)

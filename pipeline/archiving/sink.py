@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch to write: records in the table's schema, those that could not be parsed (or None), and the schema."""
+    """A batch to write: records in the table's schema (None: no records), those that could not be parsed (None: parsing
+    is off), and the schema.
+    """
 
     frame: "DataFrame | None"
     dead_letters: "DataFrame | None"

@@ -1,4 +1,4 @@
-"""Two sources, record by record."""
+"""Compares two sources of a topic, record by record."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -108,7 +108,7 @@ class Successors:
             self._waiting[_hashed(key)] = [count + 1, first]
 
     def has(self, key: bytes | None) -> None:
-        """Process the key of an existing record, at a higher offset than all before."""
+        """Process the key of an existing record, whose offset is higher than those of all records processed before."""
         if self._waiting and key is not None:
             self.explained += self._waiting.pop(_hashed(key), [0])[0]
 
@@ -171,7 +171,7 @@ class _Cursor:
         self.table = self.table.slice(rows)
 
     def rows(self, last_offset: int) -> list[Row]:
-        """Return the rows up to an offset, and move past them."""
+        """Return the rows up to and including an offset, and move past them."""
         offsets = self.table.column("offset").to_pylist()
         count = sum(1 for offset in offsets if offset <= last_offset)
         rows: list[Row] = self.table.slice(0, count).to_pylist()

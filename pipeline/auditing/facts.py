@@ -36,7 +36,7 @@ class Timeline:
     counts: Counter[int] = field(default_factory=Counter[int])
 
     def add(self, time_ms: int, records: int) -> None:
-        """Count records of an interval."""
+        """Count records with a timestamp; negative timestamps are ignored."""
         if time_ms < 0:
             return
         self.counts[time_ms // self.span_ms] += records
@@ -56,9 +56,9 @@ class _Producer:
 
 @dataclass(slots=True)
 class PartitionFacts:
-    """One partition. Offsets are half-open; `gaps` counts offsets without a record by reason. `problems` counts each
-    kind of unexplained finding, with the first examples. `keyed` counts records with a key, `misplaced` those of them
-    that Kafka's default partitioner would have put in another partition.
+    """One partition. `end_offset` is exclusive. `gaps` counts offsets without a record by reason. `problems` counts
+    each kind of unexplained finding, with the first examples. `keyed` counts records with a key, `misplaced` those
+    of them that Kafka's default partitioner would have put in another partition.
     """
 
     partition: int
@@ -138,7 +138,7 @@ class PartitionFacts:
         self.misplaced += misplaced
 
     def see_times(self, first_ms: int, last_ms: int, regressions: int) -> None:
-        """Count a batch's records by their timestamps."""
+        """Add a batch's first and last timestamp, and the number of its records that are older than an earlier one."""
         if first_ms >= 0:
             self.first_time_ms = first_ms if self.first_time_ms < 0 else min(first_ms, self.first_time_ms)
         self.last_time_ms = max(last_ms, self.last_time_ms)

@@ -13,7 +13,7 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 
 class TopKeys:
-    """The most frequent keys. Counts are exact for few distinct keys, else too low (lossy counting)."""
+    """The most frequent keys. Counts are exact for up to `most` distinct keys, else possibly too low (Misra-Gries)."""
 
     def __init__(self, most: int = MOST_KEYS) -> None:
         self._counts: Counter[bytes] = Counter()

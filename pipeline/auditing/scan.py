@@ -1,4 +1,4 @@
-"""Reads a topic's partitions as their brokers store them: the facts of each, and its committed records as columns."""
+"""Reads a topic's partitions as their brokers store them: the facts of each partition, and samples of all records."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

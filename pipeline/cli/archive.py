@@ -146,7 +146,7 @@ def archive(
 
 
 def _finish_stopped(job: JobContext, report: Any, stop: Stop) -> None:  # noqa: ANN401 - a Report
-    with contextlib.suppress(click.exceptions.Exit):
+    with contextlib.suppress(click.exceptions.Exit):  # the exit code is the signal's, also for an incomplete report
         job.finish(report)
     raise ended_by(stop.number)
 
@@ -185,7 +185,7 @@ def _parsing(name: str, kind: Any, schema: str | None, framing: Any) -> Parsing 
 
 
 class _Pace:
-    """Runs once, or at an interval in seconds until a signal."""
+    """Runs once, or at an interval in seconds; a signal ends both after the current batch."""
 
     def __init__(self, stop: Stop, every_s: float | None) -> None:
         self._stop, self._every_s = stop, every_s

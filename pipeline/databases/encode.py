@@ -134,6 +134,7 @@ def json_of(column: Column, value: Any) -> str:  # noqa: ANN401 - as `from_datab
     if value is None:
         return "null"
     if isinstance(value, list):
+        # all dimensions of an array have one element type: `column` stays the array's until the elements are reached
         inner = column if any(isinstance(one, list) for one in value) else column.element  # pyright: ignore[reportUnknownVariableType]
         return f"[{','.join(json_of(inner or column, one) for one in value)}]"  # pyright: ignore[reportUnknownVariableType]
     return _JSON[column.element.kind if column.element else column.kind](value)

@@ -36,8 +36,8 @@ def open_engine(url: str, *, exists: bool = False) -> "Engine":
 
     A transaction on SQLite takes the write lock when it begins, and waits `BUSY_TIMEOUT_S` for it, unless the
     connection has the execution option `reading`. With `exists` a missing SQLite file is refused instead of created.
-    Raises PipelineError for an invalid database URL, MissingError if
-    SQLAlchemy or the database's driver is not installed.
+    Raises PipelineError for an invalid database URL, MissingError if SQLAlchemy or the database's driver is not
+    installed.
     """
     if importlib.util.find_spec("sqlalchemy") is None:
         raise MissingError(f"databases are reached through SQLAlchemy: {NEEDED}")
@@ -83,7 +83,9 @@ def _check_file(address: "URL", *, exists: bool) -> None:
 
 
 def _own_transactions(engine: "Engine") -> None:
-    """Begin transactions with our own BEGIN: those of sqlite3 begin after the first read, and then writes may fail."""
+    """Begin transactions with our own BEGIN: sqlite3 begins one only before the first write, so that reads are not part
+    of it. IMMEDIATE takes the write lock first: a transaction that has read may be refused it if another one writes.
+    """
     from sqlalchemy import event
 
     def connected(connection: Any, _record: object) -> None:  # noqa: ANN401 - a sqlite3 connection
@@ -103,7 +105,9 @@ class TransientError(PipelineError):
 
 @contextmanager
 def database_errors(url: str) -> Generator[None]:
-    """Map the database's errors in the block to PipelineError, or TransientError if it cannot be reached."""
+    """Map the database's errors in the block to PipelineError; operational and interface errors, such as a lost
+    connection, to TransientError.
+    """
     from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
     try:

@@ -73,7 +73,7 @@ def _frame(spark: "SparkSession", url: str, table: str) -> "DataFrame":
 
 
 def _reason(said: str) -> str:
-    """Return the line of a Java exception with the cause."""
+    """Return the first line that names a Java exception, else the beginning of the text."""
     lines = [line.strip() for line in said.splitlines() if "Exception" in line or "Error:" in line]
     return lines[0].removeprefix(": ") if lines else said[:200]
 

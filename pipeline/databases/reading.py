@@ -178,7 +178,7 @@ def _expressions(source: "FromClause", order: Order) -> list["ColumnElement[Any]
 
 
 def _behind(expressions: Sequence["ColumnElement[Any]"], position: Position) -> "ColumnElement[bool]":
-    """Return `(a, b) > (x, y)` in SQL that every database supports, and that uses an index on `a`."""
+    """Return `(a, b) > (x, y)` in SQL that every database supports, and that can use an index on `a`."""
     return _compared(expressions, position, lambda column, value: column > value)
 
 

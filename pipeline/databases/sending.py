@@ -54,8 +54,8 @@ class ProgressTopic:
                 cluster.create_topic(self.name, 1, {"cleanup.policy": "compact"})
 
     def read(self) -> dict[str, Any] | None:
-        """Return the last committed position. The job's producer has to be initialised first, so that no transaction is
-        open.
+        """Return the last committed position, None if there is none. The job's producer has to be initialised first, so
+        that no transaction is open. Raises TransientError if the topic cannot be read to its end in time.
         """
         from confluent_kafka import OFFSET_BEGINNING, Consumer
         from confluent_kafka import TopicPartition as KafkaTopicPartition

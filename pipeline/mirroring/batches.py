@@ -91,7 +91,9 @@ def filler(last_offset: int) -> bytes:
 
 
 def batch_with(records: memoryview, offset: int) -> bytes | None:
-    """Return the batch with `offset`, with leader epoch 0, which a copy does not keep; None if there is none."""
+    """Return the batch with `offset`, with leader epoch 0, so that batches of two clusters can be compared; None if
+    there is none.
+    """
     for header in iter_headers(records, allow_partial_tail=True):
         if header.base_offset <= offset <= header.last_offset:
             data = bytes(records[header.position : header.end_position])

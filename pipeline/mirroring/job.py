@@ -80,7 +80,7 @@ class _Mirror:
         self._next_sync_s = 0.0
         self._noted: set[str] = set()
         self._planner = Planner(reader, writer, source, append=append)
-        reader.topics(())
+        reader.topics(())  # a metadata response contains the cluster id
         self._own = WireGroups(writer)
         self._cluster_id = reader.cluster_id
         self._gone: dict[str, str] = {}

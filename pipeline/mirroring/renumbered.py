@@ -163,6 +163,7 @@ class _Copy:
             refused = self._refused or KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
             self._producer.abort_transaction(self._timeout_s)
             raise KafkaException(refused)
+        # the entries are complete only now: they contain the offsets of the delivered records
         for index, entry in self._entries.items():
             self._note(TopicPartition(self._topic, index), entry)
         self._producer.commit_transaction(self._timeout_s)

@@ -81,7 +81,9 @@ class _Done:
 
 
 class Reader:
-    """Fetches a pass's partitions in a thread of its own. Iterating yields the fetched chunks."""
+    """Fetches a pass's partitions in a thread of its own. Iterating yields the fetched chunks, and raises the thread's
+    error.
+    """
 
     def __init__(self, connection: Connection, copied: CopyPass) -> None:
         self._connection = connection

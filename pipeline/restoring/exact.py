@@ -94,6 +94,7 @@ class _Importer:
                 raise
             remaining = self._behind(remaining, end)
             if remaining:
+                # `repeated` retries this code
                 raise BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"{self._place}: a part of the batches is not stored")
 
         self._client.repeated(attempt)

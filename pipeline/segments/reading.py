@@ -214,7 +214,7 @@ def _begin(wanted: Range, position: int, view: LogView, how: Reading) -> int:
 
 
 def lose(what: str, how: Reading) -> None:
-    """Log a warning about lost offsets; raises DataLossError unless they have to be skipped."""
+    """Raise DataLossError for lost offsets; only log a warning if `failOnDataLoss` is false."""
     if how.fails_on_loss:
         raise DataLossError(f"{what}; to skip what is lost set the option failOnDataLoss to false")
     _logger.warning("data loss: %s", what)

@@ -36,7 +36,7 @@ _VARLONG_BYTES: Final = 10
 
 
 class _OddError(Exception):
-    """The records cannot be decoded as vectors; the caller decodes the batch record by record."""
+    """The records cannot be decoded as vectors; `decode` then decodes all its batches record by record."""
 
 
 def decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) -> Columns:

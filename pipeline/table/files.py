@@ -14,8 +14,9 @@ TEMPORARY: Final = ".new-"
 
 
 class Files(Protocol):
-    """The files of one table. Errors of the local file system are OSError, those of Hadoop Py4JJavaError. A failed
-    rename in Hadoop, in `create` or `move`, is PipelineError with Hadoop's message.
+    """The files of one table. Errors of the local file system are OSError, or PipelineError for a file in place of a
+    folder and a file system without hard links; those of Hadoop are Py4JJavaError. A failed rename in Hadoop, in
+    `create` or `move`, is PipelineError with Hadoop's message.
     """
 
     root: str

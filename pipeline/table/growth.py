@@ -16,8 +16,7 @@ differs only by case from another's.
 
 
 def merged(old: Any, new: Any, conflict: Conflict, path: str = "") -> Any:
-    """Return the narrowest type for the values of both `old` and `new`. If there is none, call `conflict` and return
-    `old`.
+    """Return a type for the values of both `old` and `new`. If there is none, call `conflict` and return `old`.
 
     A struct gets the fields of both, those of `old` first. Of two names that differ only by case the first is kept.
     """

@@ -44,7 +44,9 @@ class Log:
         return bool(self.files.names(LOG))
 
     def load(self) -> Table:
-        """Read the entries added since the last call, and finish committed steps; returns the table."""
+        """Read the entries added since the last call, and finish committed steps; returns the table. Raises
+        PipelineError if there is no table.
+        """
         numbers = [int(name.removesuffix(".json")) for name in self.files.names(LOG)]
         if not numbers:
             raise PipelineError(f"{self.files.root} is no table of `odradek pipeline archive`")
@@ -56,7 +58,7 @@ class Log:
         return self.table
 
     def create(self, settings: dict[str, Any], schema: dict[str, Any]) -> None:
-        """Create the table with its entry 0; raises PipelineError if another job has created it at the same time."""
+        """Create the table with its entry 0; raises FencedError if another job has created it at the same time."""
         entry = Entry(0, "create", "archive", "", now_ms(), settings=settings, schema=schema)
         if not self.files.create(entry_name(0), entry.to_text()):
             raise FencedError(f"{self.files.root}: another job has just made this table")
@@ -165,8 +167,10 @@ class Writer:
         return f"{self.role}-{uuid.uuid1().hex}-{self.log.table.number + 1}"
 
     def commit(self, entry: Entry) -> Entry:
-        """Commit the entry, then finish it. Raises FencedError, and changes nothing, if the job was fenced. The entry's
-        files have to be complete in the staging folder.
+        """Commit the entry, then finish it. The entry's files have to be complete in the staging folder.
+
+        Raises FencedError if the job was fenced, and deletes the staging folder; PipelineError if an earlier commit of
+        this writer that seemed to fail has succeeded. Then nothing was committed.
         """
         for _, source in self.log.moves(entry):
             self.log.files.sync(f"{STAGING}/{entry.staging}/{source}")

@@ -46,7 +46,7 @@ class DataFile:
 class OffsetRange:
     """One batch's offsets of a partition, from `start` up to, but excluding, `end`. `read` records were read, of which
     `written` were written to the table. `skipped` counts all other offsets by reason: "dead letter", "transaction
-    marker", "aborted", "compacted", "retention", "unexplained" and so on.
+    marker", "aborted", "compacted", "lost to retention", "unexplained" and so on.
     """
 
     topic: str

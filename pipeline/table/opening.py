@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def open_files(path: str | Path, spark: "SparkSession | None" = None) -> Files:
-    """Return the files below `path`: a local path, `file:`, or with a session any URL that its Hadoop supports."""
+    """Return the files below `path`: a local path, `file:`, or with a session any URL that its Hadoop supports. With a
+    session, a path without a scheme is on the session's default file system.
+    """
     text = str(path)
     scheme = urlsplit(text).scheme if isinstance(path, str) else ""
     if scheme == "file":

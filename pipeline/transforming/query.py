@@ -43,8 +43,8 @@ def from_function(name: str) -> Transformation:
 def as_records(result: "DataFrame") -> "DataFrame":
     """Return the columns key, value, timestamp_ms, headers and partition of a transformation's result.
 
-    `value` is required, as text or bytes. Without `timestamp` records get the time of the write, without `partition`
-    the partition of their key. Raises PipelineError if a column is missing or of another type.
+    `value` is required, as text or bytes. Without `timestamp` records get the time at which their batch's query starts.
+    A null `partition` is replaced by `Placing`. Raises PipelineError if a column is missing or of another type.
     """
     from pyspark.sql import functions as f
 

@@ -96,5 +96,5 @@ class PartitionProducer:
 
 
 def end_offset(client: WireClient, place: TopicPartition) -> int:
-    """Return the partition's end offset."""
+    """Return the partition's high watermark."""
     return client.list_offsets([place], LATEST)[place]

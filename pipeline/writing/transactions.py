@@ -39,7 +39,9 @@ NEWEST_FIND, NEWEST_INIT, NEWEST_ADD, NEWEST_OFFSETS, NEWEST_END = 3, 4, 3, 3, 4
 transaction.version 2 of the cluster.
 """
 _SHORT_PAUSES, _SHORT_PAUSE_S = 50, 0.002
-"""The previous transaction usually completes within milliseconds."""
+"""The number and length of the first pauses for CONCURRENT_TRANSACTIONS: the previous transaction usually completes
+within milliseconds.
+"""
 _PASSING: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
