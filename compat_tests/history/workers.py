@@ -118,7 +118,7 @@ class Worker(ABC, threading.Thread, Generic[C]):
 
     @property
     def state(self) -> str:
-        """Whether the thread still works, and the errors so far, for a report."""
+        """Whether the thread has ended, and the client's last error, for a report."""
         ended = "" if self.is_alive() else f"has ended with {self.failure!r}, "
         return f"{ended}last error of the client: {self.last_error or 'none'}"
 

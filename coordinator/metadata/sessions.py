@@ -81,11 +81,10 @@ class BrokerSessions:
             session.is_leaving = True
 
     def shut_down_at(self, broker: BrokerImage, offset: int) -> None:
-        """The broker may stop once all active brokers have metadata up to `offset`, or up to that of an earlier call if
-        it is higher."""
+        """The broker may stop once all active brokers have metadata up to `offset`. Later calls have higher offsets."""
         session = self._of(broker.id, broker.epoch)
         if session is not None:
-            session.shutdown_offset = max(offset, -1 if session.shutdown_offset is None else session.shutdown_offset)
+            session.shutdown_offset = offset
 
     def may_stop(self, broker: BrokerImage, brokers: Mapping[int, BrokerImage]) -> bool:
         """True if all active brokers have the metadata with the new leaders of the partitions that this broker led."""

@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.configs.definition import ResourceType
+from odradek.gateway.beside.committed import LOOKS
 from odradek.partitions.metadata_log import METADATA_KEY, METADATA_TOPIC, snapshot_of
 from odradek.partitions.model import PartitionKey
 from odradek.storage_backends.beside import LogGoneError, LogsBeside, SegmentGoneError
@@ -21,9 +22,6 @@ from odradek.wire.stored.metadata_records import ConfigRecord, PartitionRecord, 
 
 INTERNAL_TOPICS: Final = frozenset({METADATA_TOPIC, "__consumer_offsets", "__transaction_state"})
 """Topics that a pattern never matches, as in Kafka's clients."""
-
-_LOOKS: Final = 5
-"""The number of attempts to read a metadata log whose files are replaced meanwhile."""
 
 Topic = Mapping[int, PartitionKey]
 """The partitions of a topic by number. A partition without records has a key, but may have no log yet."""
@@ -55,7 +53,7 @@ class Catalog:
         return {index: PartitionKey(name, topic_id, index) for index in sorted(self._partitions[topic_id])}
 
     def _read_on(self) -> None:
-        for left in reversed(range(_LOOKS)):
+        for left in reversed(range(LOOKS)):
             try:
                 self._read_once()
             except (SegmentGoneError, LogGoneError):

@@ -12,8 +12,8 @@ from odradek.wire.records.errors import InvalidRecordBatch
 from odradek.wire.records.reader import Record, read_records
 from odradek.wire.values import immutable
 
-_LOOKS = 5
-"""The number of attempts to open a segment that the log still lists."""
+LOOKS = 5
+"""The number of attempts to read a file that another process may be replacing."""
 
 
 class Aborted:
@@ -66,7 +66,7 @@ def committed_records(logs: LogsBeside, key: PartitionKey, wanted: Wanted) -> It
     segment that is missing; ProducerRowError as `last_stable_offset` does.
     """
     position, end, missed = wanted.start_offset, None, 0
-    while missed < _LOOKS:
+    while missed < LOOKS:
         with logs.look(key) as view:
             position = max(position, view.log_start_offset)
             end = min(wanted.end_offset, last_stable_offset(view)) if end is None else end
@@ -78,7 +78,7 @@ def committed_records(logs: LogsBeside, key: PartitionKey, wanted: Wanted) -> It
                     position, missed = last_offset + 1, 0
             except SegmentGoneError:
                 missed += 1
-                if missed == _LOOKS:
+                if missed == LOOKS:
                     raise  # missing: no compacted segment has replaced it
             else:
                 return

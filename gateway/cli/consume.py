@@ -239,8 +239,8 @@ class Pump:
     ) -> bool:
         """Returns True if all records were printed; False after a signal while stdout, a pipe, was full."""
         offset = self._reading.reader.access.offset
-        if ends is not None and offset(records[-1]) >= _end(ends, partition):  # appended since the start
-            records = [record for record in records if offset(record) < _end(ends, partition)]
+        if ends is not None and offset(records[-1]) >= (end := _end(ends, partition)):  # appended since the start
+            records = [record for record in records if offset(record) < end]
         count = self._sink.write(self._format(records)) if records else 0
         if count:
             self._reading.printed(partition, offset(records[count - 1]) + 1)

@@ -98,7 +98,7 @@ class SqlStore:
 
     def open(self, key: PartitionKey, policy: LogPolicy) -> SqlPartition:
         """See `Store.open`."""
-        self._reserve(key, "the log of {key} is open already")
+        self._reserve(key, f"the log of {key} is open already")
         try:
             partition, left_over = self._opened(key, policy)
         except BaseException:
@@ -128,12 +128,12 @@ class SqlStore:
         with self._lock:
             self._check_open()
             if key in self._open:
-                raise StoreError(refusal.format(key=key))
+                raise StoreError(refusal)
             self._open[key] = None
 
     def delete(self, key: PartitionKey) -> None:
         """See `Store.delete`: the log is removed at once, its rows are deleted in the background."""
-        self._reserve(key, "the log of {key} is open; close it before deleting it")
+        self._reserve(key, f"the log of {key} is open; close it before deleting it")
         try:
             with self._reading(f"deleting {key}") as connection:
                 log = _find(connection, key)
@@ -149,7 +149,7 @@ class SqlStore:
 
     def set_aside(self, key: PartitionKey) -> str:
         """See `Store.set_aside`."""
-        self._reserve(key, "the log of {key} is open")
+        self._reserve(key, f"the log of {key} is open")
         try:
             with self._reading(f"setting {key} aside") as connection:
                 log = _find(connection, key)

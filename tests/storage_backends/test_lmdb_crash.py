@@ -255,10 +255,7 @@ class TestReplacement:
         draft.add([make_batch(5, max_timestamp_ms=5)])
         draft.seal([])
 
-        def broken(*_):
-            raise OSError(errno.EIO, "broken")
-
-        monkeypatch.setattr(segment_log, "sync_directory", broken)
+        monkeypatch.setattr(segment_log, "sync_directory", raising(errno.EIO))
         with pytest.raises(StoreError):
             log.replace(draft)
         monkeypatch.undo()
@@ -275,10 +272,7 @@ class TestReplacement:
         draft = log.draft(0, 9)
         draft.seal([])
 
-        def full(*_):
-            raise OSError(errno.ENOSPC, "full")
-
-        monkeypatch.setattr(cleaning, "adopt_cleaned", full)
+        monkeypatch.setattr(cleaning, "adopt_cleaned", raising(errno.ENOSPC))
         with pytest.raises(StoreFullError):
             log.replace(draft)
         draft.discard()
@@ -290,6 +284,15 @@ class TestReplacement:
         store, log = open_log(root)
         assert len(contents(log)) == 14
         store.close()
+
+
+def raising(number):
+    """A function that fails with this errno."""
+
+    def fail(*_):
+        raise OSError(number, "failed")
+
+    return fail
 
 
 def contents_from(log):

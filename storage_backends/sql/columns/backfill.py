@@ -49,26 +49,31 @@ class SqlBackfill:
         below `stable_offset` have ended; `aborted` are the aborted ones. Raises LogGoneError, StoreError.
         """
         with self._database.writing(f"filling in the rows of {key}") as connection:
-            columns = {"topic": key.topic, "topic_id": str(key.topic_id), "partition": key.index}
-            if (found := connection.execute(_LOG, columns).one_or_none()) is None:
-                raise LogGoneError(f"{key} is no more: the topic was deleted")
-            statements.lock(connection, found.id)
+            statements.lock(connection, _log(connection, key)[0])
             # read again: a transaction for which the lock waited may have changed it
-            if (found := connection.execute(_LOG, columns).one_or_none()) is None:
-                raise LogGoneError(f"{key} is no more: the topic was deleted")
-            _, start, log_start, log_end = found
+            log, start, log_start, log_end = _log(connection, key)
             before = log_end if start is None else start
-            rows = _chunk(connection, found.id, log_start, before)
+            rows = _chunk(connection, log, log_start, before)
             if rows is None:
-                statements.replace(connection, found.id, Rows(), min(log_start, before), before)
+                statements.replace(connection, log, Rows(), min(log_start, before), before)
                 return None
             first, decided = rows[0], _decided(rows[1], stable_offset, aborted)
-            statements.replace(connection, found.id, decided, first, before)
+            statements.replace(connection, log, decided, first, before)
             return len(decided.records)
 
     def close(self) -> None:
         """Close the connections."""
         self._database.close()
+
+
+def _log(connection: Connection, key: PartitionKey) -> tuple[int, int | None, int, int]:
+    """Return the log's id, where its rows start, and its own start and end. Raises LogGoneError."""
+    columns = {"topic": key.topic, "topic_id": str(key.topic_id), "partition": key.index}
+    found = connection.execute(_LOG, columns).one_or_none()
+    if found is None:
+        raise LogGoneError(f"{key} is no more: the topic was deleted")
+    log, start, log_start, log_end = found
+    return log, start, log_start, log_end
 
 
 def _chunk(connection: Connection, log: int, log_start: int, before: int) -> tuple[int, Rows] | None:
