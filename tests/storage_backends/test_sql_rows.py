@@ -9,8 +9,11 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from odradek.partitions.model import LogWrite, StoredBatch
+from odradek.storage_backends.beside import LogGoneError
 from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.sql.columns import statements
 from odradek.storage_backends.sql.columns.backfill import SqlBackfill
+from odradek.storage_backends.sql.schema import DEAD
 from odradek.storage_backends.sql.store import SqlStore
 from odradek.storage_backends.testing.keys import KEY
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
@@ -150,3 +153,17 @@ def test_rows_go_when_the_setting_is_off_at_the_next_start(url):
     with closing(SqlStore(url)) as store:
         write(store.open(KEY, ON), batch(2, b"c"))
         assert shown(url) == [(2, b"c")]
+
+
+def test_a_log_that_is_deleted_while_the_backfill_waits_for_its_row_is_gone(url, monkeypatch):
+    lock = statements.lock
+
+    def lock_late(connection, log):
+        connection.execute(text(f"UPDATE odradek_logs SET kind = {DEAD} WHERE id = :log"), {"log": log})
+        lock(connection, log)
+
+    with closing(SqlStore(url)) as store, closing(SqlBackfill(url)) as backfill:
+        write(store.open(KEY, OFF), batch(0, b"0"))
+        monkeypatch.setattr(statements, "lock", lock_late)
+        with pytest.raises(LogGoneError):
+            backfill.fill(KEY, 1, ())

@@ -39,11 +39,17 @@ from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestA
 from odradek.wire.schema.schema import Struct
 
 
-def subscription(topics):
-    """ConsumerProtocolSubscription version 0."""
+def subscription(topics, owned=""):
+    """ConsumerProtocolSubscription version 0, or 1 with the `owned` partitions of one topic, as in `t:0+1`."""
     names = [name.encode() for name in topics]
-    head = b"\0\0" + len(names).to_bytes(4, "big")
-    return head + b"".join(len(n).to_bytes(2, "big") + n for n in names) + b"\xff\xff\xff\xff"
+    head = (b"\0\1" if owned else b"\0\0") + len(names).to_bytes(4, "big")
+    data = head + b"".join(len(n).to_bytes(2, "big") + n for n in names) + b"\xff\xff\xff\xff"
+    if not owned:
+        return data
+    topic, _, indexes = owned.partition(":")
+    partitions = [int(index).to_bytes(4, "big") for index in indexes.split("+")]
+    data += b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode()
+    return data + len(partitions).to_bytes(4, "big") + b"".join(partitions)
 
 
 @dataclasses.dataclass
@@ -122,7 +128,7 @@ class Script:
 
     def do_join(self, names, options):
         client = self.client(names[0], options)
-        metadata = subscription(options.get("topics", "t").split(","))
+        metadata = subscription(options.get("topics", "t").split(","), options.get("owned", ""))
         if "metadata" in options:
             metadata = options["metadata"].encode()
         protocols = [p for p in options.get("protocols", "range").split(",") if p]

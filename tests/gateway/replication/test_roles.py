@@ -375,6 +375,13 @@ def sent(*batches: StoredBatch, epoch: int = 0) -> memoryview:
     return memoryview(data)
 
 
+async def test_looking_for_a_replica_from_another_thread_makes_none(replicas: Replicas) -> None:
+    publish(replicas, with_partitions(PartitionImage((2, 1), (2, 1), OTHER, 4, 0)))
+    assert replicas.used("t", 0) is None
+    found = replicas.find("t", 0)
+    assert replicas.used("t", 0) is found
+
+
 async def test_a_follower_is_truncated_and_restarted_only_at_its_own_position(replicas: Replicas) -> None:
     publish(replicas, with_partitions(PartitionImage((2, 1), (2, 1), OTHER, 4, 0)))
     replica = replicas.find("t", 0)
