@@ -1,5 +1,6 @@
 """The production broker in a thread of the calling process, for tests."""
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from odradek.gateway.quick_import import collector_paused
 if TYPE_CHECKING:
     from odradek.gateway.config import BrokerConfig, SettingValue
     from odradek.gateway.process import Running
+
+log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
@@ -95,8 +98,10 @@ class TestBroker:
                 from odradek.gateway.process import run_broker
 
             run_broker(self._settings(), self._on_ready, signals=False)
-        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+        except BaseException as error:
             self._failure = error
+            if self._running is not None:  # `stop` raises it, but until then clients are only refused
+                log.exception("the broker of a test has ended port=%d", self.port)
         finally:
             self._ready.set()
 

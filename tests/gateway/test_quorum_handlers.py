@@ -1,5 +1,6 @@
 """Requests of other quorum nodes to a controller listener: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch."""
 
+import time
 from uuid import UUID
 
 import pytest
@@ -63,6 +64,8 @@ def fetch(
 
 
 EPOCH_AGAIN = 2
+BETWEEN_BYTES = 300
+TRIM_LIMIT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +82,30 @@ def trimmed(tmp_path_factory):
         "process_roles": "broker,controller",
         "controller_quorum_fetch_snapshot_max_bytes": 1000,
     }
-    often = {"metadata_log_max_record_bytes_between_snapshots": 300, "metadata_max_retention_bytes": 0}
-    with ThreadBroker(storage, **settings, **often), RawClient(("127.0.0.1", port)) as admin:
+    often = {"metadata_log_max_record_bytes_between_snapshots": BETWEEN_BYTES, "metadata_max_retention_bytes": 0}
+    with ThreadBroker(storage, **settings, **often) as broker, RawClient(("127.0.0.1", port)) as admin:
         for number in range(20):
             admin.create_topic(f"topic-{number}")
+        await_trimmed(broker)
     with ThreadBroker(storage, **settings) as broker, RawClient(("127.0.0.1", controller_port)) as client:
         services = broker.broker.services
         snapshot, kept = list(services.quorum.replica.snapshots.known.items())[-1]
         yield client, snapshot, kept.size_bytes, services
+
+
+def await_trimmed(broker: ThreadBroker) -> None:
+    """Waits for the snapshots that are due, which are written in the background, and for the end of the trimming."""
+    replica = broker.broker.services.quorum.replica
+
+    def is_trimmed() -> bool:
+        newest = replica.snapshots.newest
+        is_behind = replica.unsnapshotted_bytes < BETWEEN_BYTES
+        return is_behind and newest is not None and newest.end_offset == replica.log.log_start_offset
+
+    give_up_s = time.monotonic() + TRIM_LIMIT_S
+    while not broker.in_trio(is_trimmed):
+        assert time.monotonic() < give_up_s, "the log is not trimmed"
+        time.sleep(0.01)
 
 
 def download(

@@ -1,13 +1,14 @@
 """A footprint detects changes of a file by other programs, by the file's name and by its descriptor."""
 
+import errno
 import os
-from contextlib import suppress
 
 import pytest
 
 from odradek.storage_backends.interface import StoreCorruptError
+from odradek.storage_backends.lmdb_segments import file_status
 from odradek.storage_backends.lmdb_segments import footprint as module
-from odradek.storage_backends.lmdb_segments.footprint import NAME_EVERY, Footprint
+from odradek.storage_backends.lmdb_segments.footprint import TIME_EVERY, Footprint
 from odradek.storage_backends.lmdb_segments.segment import EnvSettings, create_env
 
 
@@ -45,7 +46,7 @@ def write(path, at=0, content=b"changed", *, cut_to=None):
 
 
 def test_our_own_writes_are_none_of_others(footprint, path):
-    for number in range(3 * NAME_EVERY):
+    for number in range(3 * TIME_EVERY):
         footprint.begin_write()
         write(path, at=path.stat().st_size, content=b"%d" % number)
         footprint.check()
@@ -94,30 +95,66 @@ def test_a_file_whose_content_stays_serves_on(footprint, path, touch):
         footprint.check()
 
 
-def test_a_moved_directory_is_reported_soon(footprint, path):
+def test_a_moved_directory_is_reported(footprint, path):
     footprint.check()
     path.parent.rename(path.parent.with_name("elsewhere"))
+    with pytest.raises(StoreCorruptError, match="was removed"):
+        footprint.check()
+
+
+def our_write(footprint, path):
+    footprint.begin_write()
+    write(path, at=path.stat().st_size, content=bytes(4096))
+    footprint.end_write()
+
+
+def pages_but_the_first_two(path):
+    write(path, at=8192, content=bytes(path.stat().st_size - 8192))
+
+
+def test_a_change_behind_the_meta_pages_is_reported_while_we_do_not_write(footprint, path):
+    our_write(footprint, path)
+    for _ in range(TIME_EVERY):
+        footprint.check()
+    pages_but_the_first_two(path)
 
     def check_often():
-        for _ in range(NAME_EVERY):
+        for _ in range(TIME_EVERY):
             footprint.check()
 
-    with pytest.raises(StoreCorruptError, match="was removed"):
+    with pytest.raises(StoreCorruptError, match="is damaged"):
         check_often()
 
 
-def test_a_held_file_is_seldom_looked_up_by_its_name(path, monkeypatch):
+def test_a_change_to_a_file_that_was_closed_is_reported_by_the_next_check(footprint, path):
+    our_write(footprint, path)
+    footprint.let_go()
+    footprint.check()
+    pages_but_the_first_two(path)
+    with pytest.raises(StoreCorruptError, match="is damaged"):
+        footprint.check()
+
+
+def test_the_change_time_of_a_held_file_is_seldom_read(path, monkeypatch):
     held = Footprint(path)
     held.hold()
     names = []
     stat = os.stat
     monkeypatch.setattr(module.os, "stat", lambda at, **options: names.append(at) or stat(at, **options))
-    for _ in range(NAME_EVERY):
+    for _ in range(TIME_EVERY):
         held.begin_write()
         held.end_write()
         held.check()
     assert names == [path]
     held.let_go()
+
+
+@pytest.mark.parametrize("read", [file_status.status, file_status.by_stat])
+def test_the_status_is_that_of_the_file(path, read):
+    found = path.stat()
+    assert read(os.fsencode(path)) == (found.st_ino, found.st_size)
+    with pytest.raises(FileNotFoundError, match=r"gone\.lmdb"):
+        read(os.fsencode(path.with_name("gone.lmdb")))
 
 
 def test_without_a_descriptor_it_is_looked_at_by_name(path, monkeypatch):
@@ -134,24 +171,34 @@ def test_without_a_descriptor_it_is_looked_at_by_name(path, monkeypatch):
 
 
 def test_a_descriptor_closed_meanwhile_that_is_another_file_by_now(path, tmp_path, monkeypatch):
-    """The race of a check with another thread that closes the segment: the file name decides."""
+    """The race of a check with another thread that closes the segment: the content of the file at the path decides."""
     made = Footprint(path)
     opened, open_file = [], os.open
     with monkeypatch.context() as patch:
         patch.setattr(module.os, "open", lambda *given: opened.append(open_file(*given)) or opened[-1])
         made.hold()
     [fd] = opened
-    os.close(fd)
-    made.check()
     (tmp_path / "other").write_bytes(bytes(100_000))
-    other = os.open(tmp_path / "other", os.O_RDONLY)
-    try:
-        os.dup2(other, fd)
+    with (tmp_path / "other").open("rb") as other:
+        os.dup2(other.fileno(), fd)  # without closing `fd` before: another thread could get it
+    made.check()
+    path.unlink()
+    with pytest.raises(StoreCorruptError, match="was removed"):
+        made.check()
+    made.let_go()
+
+
+def test_a_descriptor_closed_meanwhile(path, monkeypatch):
+    made = Footprint(path)
+    made.hold()
+
+    def closed(*_):
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.os, "pread", closed)
         made.check()
         path.unlink()
         with pytest.raises(StoreCorruptError, match="was removed"):
             made.check()
-    finally:
-        os.close(other)
-        with suppress(OSError):
-            made.let_go()
+    made.let_go()

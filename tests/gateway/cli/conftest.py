@@ -13,8 +13,9 @@ from odradek.testing import broker as running_broker
 Odradek = Callable[..., Result]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
+    """The address of a broker of this module's tests: other modules' tests replace parts of what it runs."""
     with running_broker(config={"num.partitions": "1"}) as broker:
         yield broker.bootstrap
 

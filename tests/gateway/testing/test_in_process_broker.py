@@ -3,6 +3,8 @@
 import asyncio  # noqa: TID251 - users have loops of their own
 import subprocess
 import sys
+import threading
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -12,7 +14,8 @@ from kafka import KafkaConsumer, KafkaProducer
 
 import odradek
 from odradek.gateway.config import ConfigError
-from odradek.storage_backends.interface import StoreLockedError
+from odradek.gateway.process import Broker
+from odradek.storage_backends.interface import StoreError, StoreLockedError
 from odradek.wire.headers import encode_request
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.records.builder import SimpleRecord, build_batch
@@ -43,6 +46,28 @@ def test_with():
         assert read(broker.bootstrap, "hello", 2) == [b"a", b"b"]
     with pytest.raises(ConnectionRefusedError):
         connect(broker.port)
+
+
+def test_a_broker_that_ends_by_itself_is_logged_and_raises_at_the_end_of_the_block(monkeypatch, caplog):
+    may_end, serve = threading.Event(), Broker.serve
+
+    async def ends(broker):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve, broker)
+            await trio.to_thread.run_sync(may_end.wait, 30)
+            raise StoreError("the disk is gone")
+
+    def use():
+        with odradek.broker() as broker:
+            may_end.set()
+            while "has ended" not in caplog.text:
+                time.sleep(0.01)
+            with pytest.raises(ConnectionRefusedError):
+                connect(broker.port)
+
+    monkeypatch.setattr(Broker, "serve", ends)
+    with pytest.raises(StoreError, match="the disk is gone"):
+        use()
 
 
 def connect(port):
