@@ -183,11 +183,17 @@ class ReplicaChanges:
         """Send the requests without an answer again, until they are answered. Raises Violation."""
         if self._unsure:
             await trio.sleep(QUIET_S)
-        again = {each: self._wanted[each] for each in self._unsure if each in self._wanted}
+        unsure = [each for each in self._unsure if each in self._wanted]
         self._unsure.clear()
-        while again and not await self._request(again):  # noqa: ASYNC110 - it is the other side of a network
+        while (again := self._repeated(unsure)) and not await self._request(again):  # noqa: ASYNC110 - over a network
             await trio.sleep(RETRY_S)
         self._client.close()
+
+    def _repeated(self, unsure: Sequence[Named]) -> dict[Named, Target]:
+        """The requests to send again. Requests name topics: a topic created since under the same name gets none."""
+        self._invariants.look_at_all()
+        existing = set(self._named())
+        return {each: self._wanted[each] for each in unsure if each in existing and each in self._wanted}
 
     def judge(self) -> None:
         """Check that all reassignments have ended with the requested replicas. Raises Violation."""
