@@ -128,7 +128,7 @@ class Fields:
             return self._decode(record.value)
         try:
             found = parse_json(record.value)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ValueError(f"the value is not JSON: {error}") from error
         if not isinstance(found, dict):
             raise ValueError("the value is no JSON object")  # noqa: TRY004 - one kind of error for every wrong record

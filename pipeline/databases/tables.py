@@ -93,4 +93,5 @@ def create_table(connection: "Connection", table: str, columns: Sequence[Column]
     ]
     lines += [f"PRIMARY KEY ({', '.join(map(quote, key))})"] if key else []
     whole = f"{quote(schema)}.{quote(name)}" if schema else quote(name)
-    connection.exec_driver_sql(f"CREATE TABLE {whole} ({', '.join(lines)})".replace("%", "%%"))
+    # where a driver takes "%" for the start of a parameter, the quoting of names doubles it
+    connection.exec_driver_sql(f"CREATE TABLE {whole} ({', '.join(lines)})")

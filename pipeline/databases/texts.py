@@ -8,8 +8,13 @@ from typing import Any, NoReturn, cast
 
 
 def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - JSON values
-    """Return the JSON value, with exact numbers. Raises ValueError for invalid JSON, NaN and Infinity included."""
-    return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+    """Return the JSON value, with exact numbers. Raises ValueError for invalid JSON, which includes NaN and Infinity,
+    and for JSON nested more deeply than Python's parser can read.
+    """
+    try:
+        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
@@ -129,6 +129,28 @@ def test_a_connection_that_ended_is_made_again(
         one.shutdown(socket.SHUT_RDWR)
     assert fetch(client).error == 0
     assert 0 < before < len(made)
+
+
+def test_leaders_are_looked_up_again_after_a_lost_connection(
+    client: WireClient, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, connect = list[socket.socket](), socket.create_connection
+
+    def noted(address: tuple[str, int], timeout_s: float) -> socket.socket:
+        made.append(connect(address, timeout_s))
+        return made[-1]
+
+    create(connection)
+    monkeypatch.setattr(socket, "create_connection", noted)
+    client.import_batches({PART: batch(0, b"a")})
+    admin = AdminClient(connection.for_librdkafka())
+    admin.create_partitions([NewPartitions("t", 2)])["t"].result()
+    assert len(client.topic("t").leaders) == 1
+    for one in made:
+        one.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(ConnectionLostError):
+        client.import_batches({PART: batch(1, b"b")})
+    assert len(client.topic("t").leaders) == 2
 
 
 def test_a_broker_that_is_not_there() -> None:

@@ -6,9 +6,10 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from odradek.pipeline.databases.bookkeeping import Bookkeeping, FencedExportError
+from odradek.pipeline.databases.columns import Column, Kind
 from odradek.pipeline.databases.engine import TransientError, open_engine
 from odradek.pipeline.databases.rows import Record, RecordMapping
-from odradek.pipeline.databases.tables import describe
+from odradek.pipeline.databases.tables import create_table, describe
 from odradek.pipeline.databases.writing import WritePlan, Writer, database_errors
 
 BOOKS = Bookkeeping("job", "topic")
@@ -75,6 +76,18 @@ def test_the_last_record_of_a_key_counts_and_a_null_value_deletes(table):
     assert kept(table) == (9, 5, 3, 0)
 
 
+def test_a_created_table_has_the_names_that_were_given(database):
+    columns = [Column("a%b", Kind.INT, nullable=False), Column("100%%", Kind.TEXT)]
+    engine = open_engine(database)
+    with engine.begin() as connection:
+        create_table(connection, "of 5%", columns, ["a%b"])
+    found = describe(engine, "of 5%")
+    assert found is not None
+    assert [one.name for one in found.columns] == ["a%b", "100%%"]
+    assert found.primary_key == ("a%b",)
+    engine.dispose()
+
+
 def test_what_is_not_named_becomes_null(table):
     one = writer(table)
     one.write(0, [upsert(0, 1, name="a", n=1), upsert(1, 1, n=2)])
@@ -106,6 +119,7 @@ WRONG = {
     "NaN": (Record(0, 0, 0, b'{"id":1}', b'{"n":NaN}'), "NaN is not JSON"),
     "bytes": (Record(0, 0, 0, b'{"id":1}', b"\xff\xfe\x00"), "the value is not JSON"),
     "deep": (Record(0, 0, 0, b'{"id":1}', b"[" * 100_000), "the value is not JSON"),
+    "a deep key": (Record(0, 0, 0, b"[" * 100_000, b'{"n":1}'), "is no int"),
     "a check": (upsert(0, 1, n=-1), "check"),
     "a missing value": (upsert(0, 1, name="x"), "n"),
 }
