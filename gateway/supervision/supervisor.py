@@ -32,6 +32,8 @@ class SupervisedNode:
         self.plan = plan
         self.ready = trio.Event()
         self.ended = trio.Event()
+        self.is_draining = False
+        """True from the first `begin_stop` on."""
         self._command = command
         self._process: trio.Process | None = None
         self._stopping = trio.Event()
@@ -87,6 +89,7 @@ class SupervisedNode:
         A second call ends it at once, because the process gets a second signal.
         """
         self._stopping.set()
+        self.is_draining = True
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -106,8 +109,7 @@ class Supervisor:
     async def run(self) -> None:
         """Run the nodes until SIGTERM or SIGINT, and return when they have drained, one after the other.
 
-        At a second signal all begin to drain. The node that was draining before ends at once, and so does each further
-        one when its turn comes, unless it has drained by then. At a third signal all end at once. Raises
+        At a second signal all that have not begun to drain begin at once; at a signal after that all end. Raises
         NodeStartError.
         """
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
@@ -131,12 +133,14 @@ class Supervisor:
             node.hold()
         # the first nodes are controllers, which the shutdown of nodes that are only brokers needs
         for node in reversed(self._nodes):
-            node.begin_stop()
+            if not node.is_draining:
+                node.begin_stop()
             await node.ended.wait()
 
     async def _stop_at_further_signals(self, received: AsyncIterator[int]) -> None:
         async for _ in received:
-            for node in self._nodes:
+            serving = [node for node in self._nodes if not node.is_draining]
+            for node in serving or self._nodes:
                 node.begin_stop()
 
 

@@ -51,6 +51,52 @@ async def test_a_pause_before_a_start_does_not_hold_up_the_stop(monkeypatch: pyt
     assert await ended([node(1, SERVES_AND_ENDS), node(2, SERVES)], 1.0) < 30
 
 
+DRAINS = """
+import pathlib, signal, sys, time
+
+def drain(*_):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    (folder / f"draining {number}").touch()
+    while not (folder / "may drain").exists():
+        time.sleep(0.01)
+    (folder / f"drained {number}").touch()
+    sys.exit(0)
+
+folder, number = pathlib.Path(FOLDER), NUMBER
+signal.signal(signal.SIGTERM, drain)
+print('serves', flush=True)
+signal.pause()
+"""
+
+
+async def exists(path: Path):
+    while not await trio.Path(path).exists():  # noqa: ASYNC110 - made by a process
+        await trio.sleep(0.01)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("signals", "drained"), [(1, {1, 2}), (2, {1, 2}), (3, set())])
+async def test_nodes_drain_in_turn_then_all_then_none(tmp_path: Path, signals: int, drained: set[int]):
+    programs = {
+        number: DRAINS.replace("FOLDER", repr(str(tmp_path))).replace("NUMBER", str(number)) for number in (1, 2)
+    }
+    ready = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Supervisor([node(*one) for one in programs.items()], ready.set).run)
+        await ready.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await exists(tmp_path / "draining 2")
+        assert not (tmp_path / "draining 1").exists()
+        if signals > 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await exists(tmp_path / "draining 1")
+        if signals > 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            (tmp_path / "may drain").touch()
+    assert {number for number in programs if (tmp_path / f"drained {number}").exists()} == drained
+
+
 @pytest.mark.timeout(60)
 async def test_a_node_that_ends_is_started_again(tmp_path: Path):
     started = tmp_path / "started"
