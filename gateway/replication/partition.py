@@ -493,6 +493,11 @@ class PartitionLog(Watchable):
         self.state = ReplicaState.DELETED
         self.notify()
 
+    def withdraw(self, error: ErrorCode) -> None:
+        """Do `retire`, and fail waits for a commit with `error`: no more is replicated of this log."""
+        self.retire()
+        self._committed_waits.fail(PartitionUnavailable(error, self.key))
+
     def notify(self) -> None:
         """Wake all watchers, followers' fetches included."""
         super().notify()

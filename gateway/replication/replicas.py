@@ -192,7 +192,7 @@ class Replicas:
         self._moved[key] = None
         replica = self._replicas.pop((key.topic, key.index), None)
         if replica is not None:
-            replica.retire()
+            replica.withdraw(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._retired[key] = replica
 
     def _retire(self, topic: TopicImage) -> None:
@@ -200,7 +200,7 @@ class Replicas:
         for index in range(len(topic.partitions)):
             replica = self._replicas.get((topic.name, index))
             if replica is not None and replica.key.topic_id == topic.topic_id:
-                replica.retire()
+                replica.withdraw(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 self._retired[replica.key] = self._replicas.pop((topic.name, index))
 
     def _configure(self, delta: MetadataDelta, image: MetadataImage) -> None:

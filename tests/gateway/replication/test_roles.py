@@ -334,6 +334,28 @@ async def test_a_leader_with_in_sync_followers_commits_nothing_by_itself(replica
     assert (replica.log.durable_end_offset, replica.log.high_watermark, all_in_sync.settled) == (1, 0, False)
 
 
+@pytest.mark.parametrize(
+    ("is_deleted", "error"), [(True, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (False, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+)
+async def test_waits_for_a_commit_fail_when_the_topic_is_deleted_or_the_partition_moves(
+    replicas: Replicas, is_deleted: bool, error: ErrorCode
+) -> None:
+    delta = publish(replicas, with_partitions(PartitionImage((1, 2), (1, 2), NODE, 0, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    replica.append(memoryview(batch_of(b"one")), AppendOrigin.CLIENT)
+    durable, in_all = replica.durable(1), replica.committed(1)
+    if is_deleted:
+        delta.topics.delete(TOPIC_ID)
+    else:
+        delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2,), (2,), OTHER, 1, 1))
+    publish(replicas, delta)
+    with pytest.raises(PartitionUnavailable) as failed:
+        await in_all.wait()
+    assert failed.value.error is error
+    await durable.wait()
+
+
 class Recorded:
     """A shard that has replayed `count` records, and does nothing."""
 
