@@ -64,15 +64,15 @@ class EpollPoller(Generic[T]):
         assert isinstance(transport, TcpTransport)
         self._epoll.register(transport.number, INPUT)
         self._registered[transport.number] = transport, key
-        transport.poller = self
 
     def unregister(self, transport: Transport) -> None:
-        """See `Poller.unregister`. A transport calls it before it is closed; the system may then reuse its number."""
+        """See `Poller.unregister`. The system unregisters a closed socket itself, and may have reused its number."""
         assert isinstance(transport, TcpTransport)
-        if transport.poller is self:
-            transport.poller = None
+        registered = self._registered.get(transport.number)
+        if registered is not None and registered[0] is transport:
             del self._registered[transport.number]
-            self._epoll.unregister(transport.number)
+            if not transport.is_closed:
+                self._epoll.unregister(transport.number)
 
     async def wait(self) -> Sequence[T]:
         """See `Poller.wait`."""
@@ -95,6 +95,4 @@ class EpollPoller(Generic[T]):
         if not self._epoll.closed:
             trio.lowlevel.notify_closing(self._number)
             self._epoll.close()
-            for transport, _ in self._registered.values():
-                transport.poller = None
             self._registered.clear()

@@ -114,14 +114,6 @@ class Listener(Protocol):
         ...
 
 
-class Unregisters(Protocol):
-    """What a transport is registered with, and has to be removed from before it is closed."""
-
-    def unregister(self, transport: "TcpTransport") -> None:
-        """Remove the transport."""
-        ...
-
-
 class TcpTransport:
     """A TCP connection: receives straight into the caller's buffer, sends many parts with one system call.
 
@@ -137,7 +129,6 @@ class TcpTransport:
         "number",
         "peer",
         "peer_host",
-        "poller",
         "sent_bytes",
     )
 
@@ -150,9 +141,13 @@ class TcpTransport:
         self._is_more_likely = False
         self.may_have_more = False  # also set by the poller
         self.has_ended = False  # set by the poller: the peer has closed its side
-        self.poller: Unregisters | None = None  # set by the poller
         self.sent_bytes = 0
         self.peer_host, self.peer = _peer_names(sock)
+
+    @property
+    def is_closed(self) -> bool:
+        """True if it was closed on our side; `number` may then belong to another connection."""
+        return self._sock.fileno() < 0
 
     def receive_now(self, buffer: memoryview) -> int | None:
         """Receive without waiting.
@@ -240,14 +235,8 @@ class TcpTransport:
         return self._sock
 
     def close(self) -> None:
-        """Close the socket.
-
-        It is removed from its poller before. By itself the system would do so only once no process has it open any
-        more: a process that was forked meanwhile has a copy, for ever or until it calls `exec`.
-        """
+        """Close the socket."""
         if self._sock.fileno() >= 0:
-            if self.poller is not None:
-                self.poller.unregister(self)
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
 

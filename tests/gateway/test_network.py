@@ -1,6 +1,5 @@
 """The requirements on a network, tested with TCP and with the simulation's network in memory."""
 
-import os
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,7 +9,7 @@ import trio
 import trio.testing
 
 from odradek.gateway.net.poller import EpollPoller, Poller
-from odradek.gateway.net.transport import Listener, TcpTransport, Transport, dial_tcp, listen_tcp
+from odradek.gateway.net.transport import Listener, Transport, dial_tcp, listen_tcp
 from odradek.gateway.testing.simulation import MemoryNetwork, NetworkFaults
 from odradek.gateway.testing.simulation.poller import MemoryPoller
 
@@ -521,22 +520,6 @@ async def test_a_connection_that_takes_the_place_of_a_closed_one_is_reported_as_
             poller.unregister(there)
             await here.send_parts([b"x"])
             assert await news(poller) == ["newer"]
-
-
-async def test_a_closed_connection_whose_socket_another_process_still_has_is_not_reported():
-    """As after a fork: the system would report the socket until the other process has closed it, too."""
-    async with polled(Tcp(), 2) as (poller, here, there):
-        assert isinstance(there[0], TcpTransport)
-        copy = os.dup(there[0].number)
-        try:
-            there[0].close()
-            poller.unregister(there[0])
-            await here[0].send_parts([b"x"])
-            assert await no_news(poller)
-            await here[1].send_parts([b"y"])
-            assert await news(poller) == ["1"]
-        finally:
-            os.close(copy)
 
 
 async def test_a_cancelled_wait_loses_no_news(network):
