@@ -171,12 +171,15 @@ class WireClient:
 
         Raises ConnectionLostError, PipelineError.
         """
-        key = ApiKey(message.__message__.api_key or 0)
         try:
-            with_node = self._any_socket() if node is None else self._socket(self._brokers[node])
+            return self._sent(message, response, node, newest)
         except ConnectionLostError:
             self._topics.clear()  # other brokers may lead the partitions by now
             raise
+
+    def _sent(self, message: Message, response: type[M], node: int | None, newest: int | None) -> M:
+        key = ApiKey(message.__message__.api_key or 0)
+        with_node = self._any_socket() if node is None else self._socket(self._brokers[node])
         first, last = _OURS[key]
         version = with_node.version_of(key, (first, last if newest is None else min(last, newest)))
         if version is None:
@@ -185,7 +188,6 @@ class WireClient:
             return with_node.request(message, version, response)
         except ConnectionLostError:
             self._forget(with_node)
-            self._topics.clear()
             raise
 
     def has_api(self, key: ApiKey) -> bool:

@@ -344,8 +344,8 @@ class PartitionLog(Watchable):
     def committed(self, offset: int) -> Completion[None]:
         """Settled when all records below `offset` are durable on all in-sync replicas.
 
-        Fails with StoreError, and with PartitionUnavailable if this broker becomes a follower. A deletion of the log
-        does not settle it. Raises PartitionUnavailable.
+        Fails with StoreError, and with PartitionUnavailable if this broker becomes a follower, the topic is deleted, or
+        the partition moves to other brokers. Raises PartitionUnavailable.
         """
         return DONE if offset <= self.log.high_watermark else self._committed_waits.until(offset)
 

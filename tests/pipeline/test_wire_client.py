@@ -25,6 +25,19 @@ def client(connection: Connection) -> Iterator[WireClient]:
         yield client
 
 
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """The client's sockets."""
+    found, connect = list[socket.socket](), socket.create_connection
+
+    def noted(address: tuple[str, int], timeout_s: float) -> socket.socket:
+        found.append(connect(address, timeout_s))
+        return found[-1]
+
+    monkeypatch.setattr(socket, "create_connection", noted)
+    return found
+
+
 def create(connection: Connection, name: str = "t", partitions: int = 1, **config: str) -> None:
     admin = AdminClient(connection.for_librdkafka())
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
@@ -113,16 +126,9 @@ def test_a_topic_that_was_created_again_is_another_one(client: WireClient, conne
 
 
 def test_a_connection_that_ended_is_made_again(
-    client: WireClient, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    client: WireClient, connection: Connection, made: list[socket.socket]
 ) -> None:
-    made, connect = list[socket.socket](), socket.create_connection
-
-    def noted(address: tuple[str, int], timeout_s: float) -> socket.socket:
-        made.append(connect(address, timeout_s))
-        return made[-1]
-
     create(connection)
-    monkeypatch.setattr(socket, "create_connection", noted)
     fetch(client)
     before = len(made)
     for one in made:
@@ -132,16 +138,9 @@ def test_a_connection_that_ended_is_made_again(
 
 
 def test_leaders_are_looked_up_again_after_a_lost_connection(
-    client: WireClient, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    client: WireClient, connection: Connection, made: list[socket.socket]
 ) -> None:
-    made, connect = list[socket.socket](), socket.create_connection
-
-    def noted(address: tuple[str, int], timeout_s: float) -> socket.socket:
-        made.append(connect(address, timeout_s))
-        return made[-1]
-
     create(connection)
-    monkeypatch.setattr(socket, "create_connection", noted)
     client.import_batches({PART: batch(0, b"a")})
     admin = AdminClient(connection.for_librdkafka())
     admin.create_partitions([NewPartitions("t", 2)])["t"].result()

@@ -183,7 +183,7 @@ class ReplicaChanges:
         """Send the requests without an answer again, until they are answered. Raises Violation."""
         if self._unsure:
             await trio.sleep(QUIET_S)
-        unsure = [each for each in self._unsure if each in self._wanted]
+        unsure = list(self._unsure)
         self._unsure.clear()
         while (again := self._repeated(unsure)) and not await self._request(again):  # noqa: ASYNC110 - over a network
             await trio.sleep(RETRY_S)
