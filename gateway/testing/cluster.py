@@ -307,13 +307,18 @@ class TestCluster:
         raise TimeoutError(f"{topic}-{partition} has no leader within {timeout_s:.0f} s")
 
     def await_in_sync(self, timeout_s: float = 60.0) -> None:
-        """Wait until all replicas of all partitions are in sync. Raises TimeoutError naming partitions that are not."""
+        """Wait until all replicas of all partitions are in sync, in the metadata of every broker that answers.
+
+        A partition that one broker knows and another does not know yet is not in sync. Raises TimeoutError naming
+        partitions that are not.
+        """
         deadline = time.monotonic() + timeout_s
         behind = ["no broker answers"]
         while time.monotonic() < deadline:
-            found = next((each for each in map(self._partitions_at, self._nodes) if each is not None), None)
-            if found is not None:
-                behind = [name for name, part in found.items() if set(part.isr_nodes) != set(part.replica_nodes)]
+            found = [each for each in map(self._partitions_at, self._nodes) if each is not None]
+            if found:
+                names = sorted({name for each in found for name in each})
+                behind = [name for name in names if not all(_in_sync(each.get(name)) for each in found)]
             if not behind:
                 return
             time.sleep(ASK_EVERY_S)
@@ -497,3 +502,7 @@ def _linked(nodes: list[NodePlan], links: Links, host: str) -> list[NodePlan]:
         }
         linked.append(dataclasses.replace(node, settings={**node.settings, **settings}))
     return linked
+
+
+def _in_sync(part: "MetadataResponsePartition | None") -> bool:
+    return part is not None and set(part.isr_nodes) == set(part.replica_nodes)

@@ -206,8 +206,10 @@ def test_a_controller_that_is_no_broker_serves_no_topics(tmp_path: Path):
             with urlopen(f"http://{node.plan.settings['odradek.metrics.listen']}/health/ready") as answer:
                 assert answer.status == 200, "a controller alone is ready, too"
         with RawClient(("127.0.0.1", nodes[1].plan.port)) as client:
-            brokers = client.call(DescribeClusterRequest(), 1).brokers
-            assert sorted(each.broker_id for each in brokers) == [2, 3]
+            deadline = time.monotonic() + DEADLINE_S
+            while {each.broker_id for each in client.call(DescribeClusterRequest(), 1).brokers} != {2, 3}:
+                assert time.monotonic() < deadline, "a broker that is ready is soon in the others' metadata"
+                time.sleep(0.1)
             wanted = [
                 CreatableTopic(name=f"rf-{factor}", num_partitions=4, replication_factor=factor) for factor in (2, 3)
             ]

@@ -113,6 +113,7 @@ CLUSTER_TESTS = """
     def test_settings_come_from_the_ini_file(kafka_cluster):
         admin = KafkaAdminClient(bootstrap_servers=kafka_cluster.bootstrap)
         admin.create_topics({"five": {"num_partitions": -1, "replication_factor": -1}})
+        kafka_cluster.leader("five", 4)  # one broker has the topic in its metadata, then all
         kafka_cluster.await_in_sync()
         [topic] = admin.describe_topics(["five"])
         admin.close()
