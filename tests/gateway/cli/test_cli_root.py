@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -144,19 +145,16 @@ def test_colours_only_on_a_terminal_that_supports_them(bootstrap, odradek, topic
 
 
 def in_terminal(bootstrap: str, environment: dict[str, str]) -> str:
-    """Stdout of `topics list --long` in a pseudo-terminal."""
+    """Stdout of `topics list --long` in a pseudo-terminal, read as it comes: a terminal holds 4 KB."""
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "odradek", "topics", "list", "--long", "--bootstrap", bootstrap]
-    try:
-        subprocess.run(
-            command,
-            stdout=theirs,
-            stdin=subprocess.DEVNULL,
-            check=True,
-            timeout=60,
-            env={**os.environ, "TERM": "xterm", **environment},
-        )
-        return os.read(ours, 65536).decode()
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    environment = {**os.environ, "TERM": "xterm", **environment}
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        with os.fdopen(theirs, "wb") as its:
+            process = subprocess.Popen(command, stdout=its, stdin=subprocess.DEVNULL, env=environment)
+        shown = b""
+        with suppress(OSError):  # a terminal raises this when its other end is closed
+            while some := terminal.read(4096):
+                shown += some
+    assert process.wait(60) == 0
+    return shown.decode()
