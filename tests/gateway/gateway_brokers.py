@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -17,6 +18,7 @@ import trio
 from off_the_loop import OffTheLoopStore
 
 from odradek.gateway.config import load_config
+from odradek.gateway.early_imports import late_modules
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.process import Broker, open_broker
 from odradek.gateway.testing.ports import free_ports
@@ -25,6 +27,22 @@ from odradek.storage_backends.interface import Store, StoreError
 from odradek.storage_backends.opener import open_store
 
 START_TIMEOUT_S = 60
+
+IMPORTED = """
+from importlib import import_module
+from odradek.gateway.cli.main import main
+from odradek.gateway.early_imports import late_modules
+
+for name in late_modules(is_alone=True):
+    import_module(name)
+main()
+"""
+
+
+def import_late() -> None:
+    """Imports what a broker imports at first use, so that no import is a long turn of its event loop."""
+    for name in late_modules(is_alone=True):
+        import_module(name)
 
 
 class _Plan(FaultPlan):
@@ -90,6 +108,7 @@ class ThreadBroker:
         self.address = ("127.0.0.1", self.port)
 
     def start(self) -> None:
+        import_late()
         self._ready = threading.Event()
         self._failure = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -161,14 +180,17 @@ class ProcessBroker:
 
     The port is outside the range that the system gives to clients: a client that connects to a stopped broker could
     otherwise be given this very port, and would be connected to itself.
+
+    With `is_imported` it has imported all modules when it starts, for tests that allow no long turn of the event loop.
     """
 
-    def __init__(self, directory: Path, *arguments: str, storage: str | None = None) -> None:
+    def __init__(self, directory: Path, *arguments: str, storage: str | None = None, is_imported: bool = False) -> None:
         self.directory = directory
         self.storage = storage
         self.log_path = directory.parent / f"{directory.name}.log"
         self.port = free_port()
         self._arguments = arguments
+        self._program = ["-c", IMPORTED] if is_imported else ["-m", "odradek"]
         self.process: subprocess.Popen[str] | None = None
 
     @property
@@ -179,8 +201,7 @@ class ProcessBroker:
         listen = f"127.0.0.1:{self.port}"
         return [
             sys.executable,
-            "-m",
-            "odradek",
+            *self._program,
             "serve",
             "--listen",
             listen,

@@ -57,7 +57,7 @@ def test_damaged_segments_take_their_partitions_offline_and_nothing_else(tmp_pat
     data = tmp_path / "data"
     running = [topic for topic in TOPICS if topic.startswith("running")]
     left = [topic for topic in TOPICS if topic != "running-directory"]
-    with ProcessBroker(data, *WATCHED) as broker:
+    with ProcessBroker(data, *WATCHED, is_imported=True) as broker:
         with RawClient(broker.address) as client:
             paths = prepare(client, data)
             check_well(client, 0)

@@ -149,7 +149,7 @@ def test_each_kind_of_damage_to_each_kind_of_partition(tmp_path, turn):
     data = tmp_path / "data"
     arguments = [part for name in SETTINGS for part in ("--set", f"{name}={COUNT}")]
     removed = {partition for partition in range(WELL) if DAMAGES[partition % len(DAMAGES)] is remove}
-    with ProcessBroker(data, *WATCHED, *arguments) as broker:
+    with ProcessBroker(data, *WATCHED, *arguments, is_imported=True) as broker:
         witness = Witness(broker, "sealed")
         with RawClient(broker.address) as client:
             fill(client)

@@ -84,7 +84,7 @@ METADATA_DAMAGES = (cut, remove_directory, *(each for each in DAMAGES if each no
 @pytest.mark.parametrize("damage", METADATA_DAMAGES[: rounds(2, len(METADATA_DAMAGES))])
 def test_the_metadata_log_while_the_broker_runs(tmp_path, damage):
     data = tmp_path / "my data"
-    with ProcessBroker(data, *WATCHED) as broker:
+    with ProcessBroker(data, *WATCHED, is_imported=True) as broker:
         witness = Witness(broker)
         with RawClient(broker.address) as client:
             client.create_topic("well")
@@ -114,7 +114,7 @@ def test_the_metadata_log_while_the_broker_runs(tmp_path, damage):
 def test_the_files_of_the_store(tmp_path):
     """A running broker needs none of them; a start without `format` or with a wrong one gives advice."""
     data = tmp_path / "my data"
-    with ProcessBroker(data, *WATCHED) as broker:
+    with ProcessBroker(data, *WATCHED, is_imported=True) as broker:
         witness = Witness(broker)
         with RawClient(broker.address) as client:
             client.create_topic("well")
@@ -240,7 +240,7 @@ def test_a_stop_after_damage_exits_with_0_and_logs_what_failed(tmp_path):
     damages = {
         f"{mode}-{each.__name__}": each for mode in ("synced", "unsynced") for each in (*DAMAGES, remove_directory)
     }
-    with ProcessBroker(data, *WATCHED) as broker:
+    with ProcessBroker(data, *WATCHED, is_imported=True) as broker:
         witness = Witness(broker)
         with RawClient(broker.address) as client:
             client.create_topic("well", **UNSYNCED)
@@ -268,7 +268,7 @@ def test_the_marker_of_writes_without_syncs(tmp_path):
     """The marker only shows whether the system crashed; after a mere kill the broker serves without it."""
     data = tmp_path / "data"
     topics = {f"{kind}-{each.__name__}": each for kind in ("running", "stopped") for each in SMALL_FILES}
-    with ProcessBroker(data, *WATCHED) as broker:
+    with ProcessBroker(data, *WATCHED, is_imported=True) as broker:
         witness = Witness(broker)
         with RawClient(broker.address) as client:
             client.create_topic("well", **UNSYNCED)

@@ -23,7 +23,7 @@ FAST = ("--set", "odradek.log.retry.backoff.max.ms=50")
 
 @pytest.fixture
 def broker(tmp_path, faults):
-    broker = ProcessBroker(tmp_path / "data", *FAST)
+    broker = ProcessBroker(tmp_path / "data", *FAST, is_imported=True)
     broker.start()
     yield broker
     if broker.process is not None:
@@ -200,7 +200,7 @@ def create(client, name):
 
 @contextmanager
 def running(directory):
-    broker = ProcessBroker(directory / "data", *FAST, "--set", "offsets.topic.num.partitions=1")
+    broker = ProcessBroker(directory / "data", *FAST, "--set", "offsets.topic.num.partitions=1", is_imported=True)
     broker.start()
     try:
         yield broker

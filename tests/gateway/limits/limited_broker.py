@@ -15,7 +15,7 @@ class LimitedBroker(ProcessBroker):
     """
 
     def __init__(self, directory, *arguments, **limits):
-        super().__init__(directory, *arguments)
+        super().__init__(directory, *arguments, is_imported=True)
         self._limits = [f"--{name.rstrip('_')}={value}:{value}" for name, value in limits.items()]
 
     def command(self):
