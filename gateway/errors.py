@@ -1,10 +1,13 @@
 """Errors of the gateway itself, named by cause; each is converted to Kafka's error codes in one place."""
 
+import logging
 import re
 from typing import cast
 
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
+
+log = logging.getLogger(__name__)
 
 
 class StartError(Exception):
@@ -66,6 +69,19 @@ def error_of_store(error: StoreError) -> ErrorCode:
     """The error code of a request during which a store failed."""
     del error  # the broker's log has the cause; clients get one code for all
     return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def received_error(code: int) -> ErrorCode:
+    """The error code in the response of another node.
+
+    A code that this version does not know, from a node of a later version, counts as UNKNOWN_SERVER_ERROR, as Kafka's
+    clients and brokers do, and is logged.
+    """
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        log.warning("unknown error code in a response code=%d; it counts as UNKNOWN_SERVER_ERROR", code)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

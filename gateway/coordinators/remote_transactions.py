@@ -11,7 +11,7 @@ import trio
 from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.markers import Marker
 from odradek.gateway.env.completion import Completion
-from odradek.gateway.errors import CoordinatorUnavailable
+from odradek.gateway.errors import CoordinatorUnavailable, received_error
 from odradek.gateway.peers import PeerCallError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers import (
@@ -94,7 +94,7 @@ def _request(waiting: Sequence[_Waiting]) -> WriteTxnMarkersRequest:
 
 def _answers(response: WriteTxnMarkersResponse) -> Mapping[tuple[int, str, int], ErrorCode]:
     return {
-        (marker.producer_id, topic.name, part.partition_index): ErrorCode(part.error_code)
+        (marker.producer_id, topic.name, part.partition_index): received_error(part.error_code)
         for marker in response.markers
         for topic in marker.topics
         for part in topic.partitions
@@ -137,7 +137,7 @@ async def ask_coordinator(
     if response.error_code:
         raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     codes = {
-        (topic.name, part.partition_index): ErrorCode(part.partition_error_code)
+        (topic.name, part.partition_index): received_error(part.partition_error_code)
         for answered in response.results_by_transaction
         for topic in answered.topic_results
         for part in topic.results_by_partition

@@ -10,7 +10,7 @@ import trio
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
-from odradek.gateway.errors import StartError
+from odradek.gateway.errors import StartError, received_error
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
 from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
 from odradek.gateway.metadata.publisher import MetadataPublisher
@@ -142,7 +142,7 @@ class BrokerLifecycle:
             answer = await self._ask_to_register(previous_epoch, left_ms)
             if answer is None:
                 break
-            error = ErrorCode(answer.error_code)
+            error = received_error(answer.error_code)
             if error is ErrorCode.NONE:
                 self.epoch = answer.broker_epoch
                 log.info("registered node_id=%d epoch=%d", self._config.node_id, self.epoch)
@@ -209,7 +209,7 @@ class BrokerLifecycle:
             return True
         assert isinstance(answer, BrokerHeartbeatResponse)
         if answer.error_code:
-            error = ErrorCode(answer.error_code)
+            error = received_error(answer.error_code)
             log.warning("heartbeat refused node_id=%d error=%s", self._config.node_id, error.name)
             return error not in _UNKNOWN
         if answer.should_shut_down:

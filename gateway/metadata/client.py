@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.gateway.env.signals import Signal
-from odradek.gateway.errors import CoordinatorUnavailable
+from odradek.gateway.errors import CoordinatorUnavailable, received_error
 from odradek.gateway.metadata.active import Leadership
 from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
 from odradek.gateway.metadata.controller import Controller
@@ -58,7 +58,7 @@ class ControllerClient:
         request = CreateTopicsRequest(topics=tuple(topics), timeout_ms=context.number("request.timeout.ms"))
         response = await self._call(request, CREATE_TOPICS_VERSION)
         assert isinstance(response, CreateTopicsResponse)
-        codes = {each.name: (ErrorCode(each.error_code), each.error_message) for each in response.topics}
+        codes = {each.name: (received_error(each.error_code), each.error_message) for each in response.topics}
         existing = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         await self._published([name for name, (code, _) in codes.items() if code in existing])
         return {

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from odradek.coordinator.quorum.values import State
+from odradek.gateway.errors import received_error
 from odradek.gateway.peers import PeerCallError
-from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from odradek.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
@@ -73,7 +73,7 @@ async def join_automatically(quorum: Joining, timing: "Timing") -> None:
             continue
         assert isinstance(answer, AddRaftVoterResponse | RemoveRaftVoterResponse)
         what = "joins the voters" if version == ADD_VERSION else "replaces its old directory"
-        if code := ErrorCode(answer.error_code):
+        if code := received_error(answer.error_code):
             refused, cause = "refused: %s node_id=%d cause=%s", answer.error_message or code.name
             quorum.replica.repeats.note((what, code), log, logging.WARNING, refused, what, quorum.core.me.id, cause)
         else:

@@ -490,8 +490,6 @@ class QuorumDriver:
             taken = self.messages.taken(await peer.call(message, version, timeout_ms))
         except PeerCallError as error:
             log.debug("no answer in the quorum cause=%s", error)
-        except ValueError as error:  # an unknown error code
-            log.warning("an answer in the quorum cannot be read node=%d cause=%s", send.to, error)
         self._post(partial(self._take, send, taken))
 
     def _take(self, send: Send, taken: "Taken | None", now_ms: int) -> None:

@@ -22,8 +22,8 @@ from odradek.coordinator.quorum.values import (
     VoteAnswer,
 )
 from odradek.coordinator.quorum.voters import Voter
+from odradek.gateway.errors import received_error
 from odradek.partitions.model import PartitionKey
-from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import begin_quorum_epoch as begin
 from odradek.wire.messages import end_quorum_epoch as end
 from odradek.wire.messages import fetch as fetching
@@ -172,7 +172,7 @@ class QuorumMessages:
         )
 
     def taken(self, response: Message) -> Taken | None:
-        """The response's content; None if it has only a top-level error. Raises ValueError for unknown error codes."""
+        """The response's content; None if it has only a top-level error."""
         if isinstance(response, VoteResponse):
             return _of_vote(response)
         if isinstance(response, FetchResponse):
@@ -182,7 +182,7 @@ class QuorumMessages:
         assert isinstance(response, begin.BeginQuorumEpochResponse | end.EndQuorumEpochResponse)
         for topic in response.topics:
             for part in topic.partitions:
-                return Taken(EpochAnswer(ErrorCode(part.error_code), part.leader_epoch, part.leader_id))
+                return Taken(EpochAnswer(received_error(part.error_code), part.leader_epoch, part.leader_id))
         return None
 
     def is_about(self, asked: Sequence[tuple[str, Sequence[int]]]) -> bool:
@@ -335,7 +335,7 @@ class QuorumMessages:
 def _of_vote(response: VoteResponse) -> Taken | None:
     for topic in response.topics:
         for part in topic.partitions:
-            error = ErrorCode(part.error_code)
+            error = received_error(part.error_code)
             return Taken(VoteAnswer(error, part.leader_epoch, part.leader_id, part.vote_granted))
     return None
 
@@ -345,7 +345,7 @@ def _of_fetch(response: FetchResponse) -> Taken | None:
         for part in topic.partitions:
             leader, end = part.current_leader, part.diverging_epoch
             diverging = None if end.epoch < 0 else EpochEnd(end.epoch, end.end_offset)
-            error = ErrorCode(part.error_code)
+            error = received_error(part.error_code)
             snapshot = SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch)
             answer = FetchAnswer(
                 error,
@@ -365,7 +365,7 @@ def _of_fetch_snapshot(response: snapshots.FetchSnapshotResponse) -> Taken | Non
         for part in topic.partitions:
             leader, records = part.current_leader, _view(part.unaligned_records)
             answer = FetchSnapshotAnswer(
-                ErrorCode(part.error_code),
+                received_error(part.error_code),
                 leader.leader_epoch,
                 leader.leader_id,
                 SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch),

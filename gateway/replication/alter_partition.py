@@ -15,6 +15,7 @@ import trio
 
 from odradek.gateway.env.completion import Completion, completed
 from odradek.gateway.env.signals import Signal
+from odradek.gateway.errors import received_error
 from odradek.gateway.replication.proposals import IsrAnswer
 from odradek.partitions.in_sync import REFUSED, VIEW_IS_OLD, IsrDecision, IsrProposal
 from odradek.partitions.model import PartitionKey
@@ -98,7 +99,7 @@ class AlterPartitionSender:
             log.debug("the controller does not answer cause=%s", error)
             return False
         if response.error_code != ErrorCode.NONE:
-            log.info("AlterPartition refused error=%s", ErrorCode(response.error_code).name)
+            log.info("AlterPartition refused error=%s", received_error(response.error_code).name)
             return False
         answers = _answers(response)
         for partition, waiting in sent.items():
@@ -141,7 +142,7 @@ def _answers(response: "AlterPartitionResponse") -> dict[_Partition, IsrAnswer]:
     answers: dict[_Partition, IsrAnswer] = {}
     for topic in response.topics:
         for part in topic.partitions:
-            error = ErrorCode(part.error_code)
+            error = received_error(part.error_code)
             decision = IsrDecision(part.leader_epoch, part.isr, part.partition_epoch)
             answers[topic.topic_id, part.partition_index] = error or decision
     return answers

@@ -22,7 +22,7 @@ from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Signal
-from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.errors import PartitionUnavailable, received_error
 from odradek.gateway.peers.errors import PeerCallError
 from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.partitions.fetching.following import FollowerSession, TopicPartition
@@ -158,7 +158,7 @@ class ReplicaFetcher:
             await trio.sleep(settings.backoff_ms / 1000)
             return
         if response.error_code:
-            log.debug("fetch session begins anew error=%s", ErrorCode(response.error_code).name)
+            log.debug("fetch session begins anew error=%s", received_error(response.error_code).name)
         answers = list(self._session.take(response))
         await self._take(asked, answers)
 
@@ -295,7 +295,7 @@ class ReplicaFetcher:
             elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._reset_offset(replica, position)
             else:
-                self._refused(replica, ErrorCode(data.error_code))
+                self._refused(replica, received_error(data.error_code))
         except (PartitionUnavailable, PeerCallError) as error:
             self._note(replica, str(error))
             self._pause(replica)

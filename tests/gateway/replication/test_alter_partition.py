@@ -18,6 +18,7 @@ from odradek.wire.messages.alter_partition import (
     AlterPartitionResponseTopicData,
 )
 
+UNKNOWN_CODE = 9999
 KEYS = [PartitionKey("t", UUID(int=7), index) for index in range(3)]
 
 
@@ -30,9 +31,9 @@ class Controller:
 
     def __init__(self) -> None:
         self.requests: list[AlterPartitionRequest] = []
-        self.answers: list[ErrorCode | None] = []
+        self.answers: list[int | None] = []
         self.open = trio.Event()
-        self.error = ErrorCode.NONE
+        self.error: int = ErrorCode.NONE
 
     async def call(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         self.requests.append(request)
@@ -106,6 +107,20 @@ async def test_the_refusal_of_one_partition_is_its_answer(controller: Controller
     controller.error = ErrorCode.INELIGIBLE_REPLICA
     controller.open.set()
     assert await sender.propose(KEYS[0], proposal()).wait() is ErrorCode.INELIGIBLE_REPLICA
+
+
+async def test_an_unknown_error_code_counts_as_unknown_server_error(
+    controller: Controller, sender: AlterPartitionSender, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node of a later version may have further codes; the sender continues."""
+    controller.answers = [UNKNOWN_CODE]
+    controller.error = UNKNOWN_CODE
+    controller.open.set()
+    assert await sender.propose(KEYS[0], proposal()).wait() is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(controller.requests) == 2, "the first answer has a top-level error, after which it is sent again"
+    assert "unknown error code in a response code=9999" in caplog.text
+    controller.error = ErrorCode.NONE
+    assert await sender.propose(KEYS[1], proposal()).wait() == IsrDecision(3, (1, 2), 6)
 
 
 async def test_a_later_epoch_takes_the_place_of_what_waits(
