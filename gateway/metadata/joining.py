@@ -25,6 +25,7 @@ from odradek.gateway.replication.replicas import Replicas
 from odradek.gateway.replication.strays import take_back
 from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.storage_backends.interface import Store, StoreError
+from odradek.wire.errors import ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class Membership:
             await refuse_unless_alone(self._store, self._env, "no metadata log")
         try:
             await self._quorum.open()
-        except PartitionUnavailable as error:
+        except (PartitionUnavailable, ProtocolError) as error:
             raise StartError(f"the metadata log cannot be read: {error.__cause__ or error}") from error
         nursery.start_soon(self._quorum.run)
         nursery.start_soon(self._feed.run)

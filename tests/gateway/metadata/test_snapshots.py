@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from gateway_brokers import FaultyEnvironment, ThreadBroker, logged
 from gateway_client import RawClient
 
-from odradek.coordinator.metadata.image.checkpoint import snapshot_batches
+from odradek.coordinator.metadata.image.checkpoint import SnapshotReader, snapshot_batches
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.quorum.values import SnapshotId
 from odradek.gateway.beside.catalog import Catalog
@@ -20,9 +20,15 @@ from odradek.partitions.model import LogWrite, StoredBatch
 from odradek.storage_backends.beside import LogGoneError
 from odradek.storage_backends.interface import LogPolicy, StoreFullError
 from odradek.storage_backends.opener import open_beside, open_store
+from odradek.wire.errors import UnsupportedVersionError
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 OFTEN = {"metadata_log_max_record_bytes_between_snapshots": 300, "metadata_max_retention_bytes": 0}
+OF_TWO = {
+    "process_roles": "broker,controller",
+    "controller_quorum_voters": "1@127.0.0.1:1,2@127.0.0.1:2",
+    "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:1",
+}
 TOPICS = [f"topic-{number}" for number in range(12)]
 
 
@@ -165,9 +171,9 @@ def test_a_snapshot_that_the_properties_do_not_name_is_found(storage):
     assert loaded.topics_by_id == image.topics_by_id
 
 
-def refusal(storage):
+def refusal(storage, **config):
     with pytest.raises(BaseExceptionGroup) as failed:
-        ThreadBroker(storage, FaultyEnvironment).start()
+        ThreadBroker(storage, FaultyEnvironment, **config).start()
     error = first_error(failed.value)
     assert isinstance(error, StartError)
     return str(error)
@@ -186,6 +192,20 @@ def test_a_start_is_refused_when_the_snapshot_of_what_was_trimmed_is_lost(storag
     message = refusal(storage)
     assert f"begins at {start}" in message
     assert "odradek recover" in message
+
+
+@pytest.mark.parametrize("config", [{}, OF_TWO], ids=["alone", "of two"])
+def test_a_start_is_refused_when_a_snapshot_is_of_a_newer_version(storage, config, monkeypatch):
+    fill(storage)
+    change(storage, lambda store: store.set_properties({PROPERTY: "[]"}))
+
+    def add(_self, _chunk):
+        raise UnsupportedVersionError("RegisterBrokerRecord has no version 99")
+
+    monkeypatch.setattr(SnapshotReader, "add", add)
+    message = refusal(storage, **config)
+    assert "the metadata log cannot be read" in message
+    assert "no version 99" in message
 
 
 def test_a_damaged_property_is_named(storage):
