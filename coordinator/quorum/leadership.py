@@ -84,7 +84,9 @@ class Leadership:
         return replica.id in self.voters and directory_id in (ZERO_UUID, replica.directory_id)
 
     def fetched(self, replica: ReplicaKey, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """Record the fetch of a replica whose log agrees with this one up to `offset`."""
+        """Record the fetch of a replica whose log agrees with this one up to `offset`; nothing for a consumer's."""
+        if replica.id < 0:
+            return
         if self.is_voter(replica):
             progress = self.voters[replica.id]
             self.note_contact(replica, now_ms)

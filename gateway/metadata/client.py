@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.gateway.env.signals import Signal
@@ -101,13 +103,17 @@ class ControllerClient:
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     async def _published(self, names: Collection[str]) -> None:
-        """Wait until the topics are in this node's image, or until it has not changed for `PUBLISH_WAIT_MS`."""
+        """Wait until the topics are in this node's image, or until it has not changed for `PUBLISH_WAIT_MS`.
+
+        A topic may have been deleted again, so the wait never exceeds `request.timeout.ms`.
+        """
         changed = Signal()
         self._metadata.changes.watch(changed)
         try:
-            while any(self._metadata.image.topic(name) is None for name in names):
-                if not await changed.wait(PUBLISH_WAIT_MS):
-                    return
+            with trio.move_on_after(self._context().number("request.timeout.ms") / 1000):
+                while any(self._metadata.image.topic(name) is None for name in names):
+                    if not await changed.wait(PUBLISH_WAIT_MS):
+                        return
         finally:
             self._metadata.changes.unwatch(changed)
 

@@ -102,6 +102,15 @@ def test_a_leader_commits_what_a_majority_has_from_its_own_record_on() -> None:
     assert quorum.high_watermark == 3
 
 
+def test_a_consumer_of_the_metadata_log_is_no_observer() -> None:
+    quorum = elected(SomeLog(1, 1))
+    answer = quorum.fetch(Fetch(quorum.epoch, ReplicaKey(-1, UUID(int=9)), 2, 1, 0), 510)
+    assert answer.error is ErrorCode.NONE
+    assert set(quorum.progress()) == {OTHER.id, THIRD.id}
+    quorum.fetch(Fetch(quorum.epoch, ReplicaKey(4, UUID(int=9)), 2, 1, 0), 520)
+    assert set(quorum.progress()) == {OTHER.id, THIRD.id, 4}
+
+
 def test_a_leader_that_stops_names_the_voter_with_the_most_records_first() -> None:
     quorum = elected(SomeLog(1, 1))
     quorum.fetch(Fetch(quorum.epoch, THIRD, 1, 1, 0), 510)
