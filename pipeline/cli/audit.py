@@ -61,7 +61,8 @@ def audit(
     from odradek.pipeline.auditing import audit as run
     from odradek.pipeline.connection import Connection
 
-    other = None if against is None else (Connection(against[0], job.connection.properties), against[1])
+    mine = job.connection
+    other = None if against is None else (Connection(against[0], mine.properties, mine.timeout_s), against[1])
     bar = functools.partial(meter, f"auditing {topic}", shown=not job.as_json)
-    report = run(job.connection, topic, archive=archive, data=data, against=other, html=html, meter=bar)
+    report = run(mine, topic, archive=archive, data=data, against=other, html=html, meter=bar)
     job.finish(report)

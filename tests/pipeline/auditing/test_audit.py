@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 import odradek
 from odradek.gateway.cli.main import cli
-from odradek.pipeline import audit, mirror
+from odradek.pipeline import audit, auditing, mirror
 from odradek.pipeline.auditing import compare
 from odradek.pipeline.auditing.records import COLUMNS, SCHEMA, committed, in_order
 from odradek.pipeline.auditing.samples import Likeness, TopKeys
@@ -19,6 +19,7 @@ from odradek.pipeline.auditing.scan import batches
 from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.report import Report
 from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import Fetched, WireClient
 from odradek.wire.records.batch import iter_headers
@@ -165,6 +166,18 @@ def test_the_command_tells_by_its_exit_code(connection, second):
     other = CliRunner().invoke(cli, [*command, "--against", f"{second.bootstrap}/t"])
     assert other.exit_code == 1
     assert json.loads(other.stdout)["compared"]
+
+
+def test_the_timeout_applies_to_both_clusters(monkeypatch):
+    asked = []
+
+    def noted(connection, _topic, *, against, **_others):
+        asked.extend([connection.timeout_s, against[0].timeout_s])
+        return Report("audit")
+
+    monkeypatch.setattr(auditing, "audit", noted)
+    done = CliRunner().invoke(cli, ["pipeline", "audit", "t", "--against", "127.0.0.1:1/t", "--timeout", "1.5"])
+    assert (done.exit_code, asked) == (0, [1.5, 1.5]), done.output
 
 
 def test_topics_that_do_not_exist_are_named(connection, second):
