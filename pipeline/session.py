@@ -69,7 +69,7 @@ def spark_session(
     if importlib.util.find_spec("pyspark") is None:
         raise MissingError("this needs Spark: pip install 'odradek[spark]'")
     given = dict(conf or {})
-    chosen = master or given.get("spark.master") or (None if _is_submitted() else DEFAULT_MASTER)
+    chosen = given.get("spark.master") or master or (None if _is_submitted() else DEFAULT_MASTER)
     if chosen is not None:
         check_master(chosen)
         check_answers(chosen)

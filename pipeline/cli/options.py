@@ -87,12 +87,20 @@ def _with(command: F, options: Sequence[Callable[[Any], Any]]) -> F:
     ) -> Any:
         for address in bootstrap.split(","):
             split_address(address)  # a usage error, whether or not Kafka is reachable
+        _check_master(master, dict(conf))
         connection = Connection(bootstrap, dict(properties), timeout)
         return command(*args, job=JobContext(connection, master, dict(conf), as_json), **rest)
 
     for option in reversed(options):
         with_context = option(with_context)
     return with_context  # type: ignore[return-value]
+
+
+def _check_master(master: str | None, conf: Mapping[str, str]) -> None:
+    """Raise a usage error if --master and --conf name two masters."""
+    other = conf.get("spark.master", master)
+    if master is not None and other != master:
+        raise click.UsageError(f"--master {master} contradicts --conf spark.master={other}")
 
 
 _KAFKA_OPTIONS = (

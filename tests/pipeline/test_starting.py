@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from odradek.gateway.cli.main import cli
 from odradek.pipeline.errors import PipelineError
+from odradek.pipeline.session import spark_session
 from odradek.pipeline.starting import check_answers, check_master, start
 
 
@@ -45,6 +46,17 @@ def test_the_command_reports_it_in_one_line(tmp_path):
     assert done.stderr == (
         "odradek: 'nonsense' is no master of Spark, which is local[*], local[2], spark://HOST:PORT, yarn or k8s://URL\n"
     )
+
+
+def test_two_masters_are_wrong_usage(tmp_path):
+    command = ["pipeline", "archive", "t", "--to", str(tmp_path / "t"), "--master", "local[2]"]
+    done = CliRunner().invoke(cli, [*command, "--conf", "spark.master=local[3]"])
+    assert (done.exit_code, "--master local[2] contradicts --conf spark.master=local[3]" in done.stderr) == (2, True)
+
+
+def test_the_master_in_the_settings_is_the_one_that_is_checked():
+    with pytest.raises(PipelineError, match="'nonsense' is no master of Spark"):
+        spark_session(master="local[2]", conf={"spark.master": "nonsense"})
 
 
 def test_an_absent_cluster_is_reported_before_spark_is_started():
