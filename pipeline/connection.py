@@ -8,7 +8,7 @@ from odradek.pipeline.errors import PipelineError
 DEFAULT_TIMEOUT_S = 30.0
 
 _FOR_LIBRDKAFKA = {
-    "sasl.mechanism": "sasl.mechanism",
+    "sasl.mechanisms": "sasl.mechanism",
     "sasl.plain.username": "sasl.username",
     "sasl.plain.password": "sasl.password",
     "ssl.cafile": "ssl.ca.location",
@@ -16,7 +16,9 @@ _FOR_LIBRDKAFKA = {
     "ssl.keyfile": "ssl.key.location",
     "ssl.password": "ssl.key.password",
 }
-"""kafka-python's names, which other commands of `odradek` accept for -X, with librdkafka's equivalents."""
+"""kafka-python's names, which other commands of `odradek` accept for -X, with librdkafka's equivalents. Of librdkafka's
+two names of the mechanism the one is used that Java's clients have, too.
+"""
 
 _PEM_STORES = {
     "ssl.ca.location": ("ssl.truststore.location", "ssl.truststore.type"),

@@ -37,6 +37,12 @@ def test_java_gets_its_own_names():
     }
 
 
+def test_both_of_librdkafkas_names_of_the_mechanism_are_accepted():
+    renamed = {name.replace("sasl.mechanism", "sasl.mechanisms"): value for name, value in SECURED.items()}
+    assert Connection("b:1", renamed).for_spark() == Connection("b:1", SECURED).for_spark()
+    assert Connection("b:1", renamed).for_librdkafka() == Connection("b:1", SECURED).for_librdkafka()
+
+
 def test_what_java_cannot_read_is_refused():
     with pytest.raises(PipelineError, match=r"ssl\.keystore\.location"):
         Connection("b:1", {"ssl.key.location": "/key.pem"}).for_spark()
