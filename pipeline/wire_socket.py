@@ -6,7 +6,8 @@ For jobs that need stored record batches, which client libraries do not return. 
 import importlib.util
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar, cast
 
 from odradek.pipeline.errors import MissingError, PipelineError
@@ -46,11 +47,12 @@ class WireSocket:
         self.versions: dict[ApiKey, tuple[int, int]] = {}
         self._correlation = 0
         protocol = settings.get("security.protocol", "PLAINTEXT").upper()
+        tls = _tls(settings) if protocol in _TLS else None
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if protocol in _TLS:
-                self._socket = _tls(settings).wrap_socket(self._socket, server_hostname=_checked_name(settings, host))
+            if tls is not None:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=_checked_name(settings, host))
         except OSError as error:
             raise ConnectionLostError(f"{self.address}: {error} (is a broker running there?)") from error
         try:
@@ -169,16 +171,29 @@ def error_name(code: int) -> str:
 
 
 def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"))
-    certificate = settings.get("ssl.certificate.location")
+    """Return the context of the settings. Raises PipelineError for a file that cannot be read."""
+    with _naming_files(settings, "ssl.ca.location"):
+        context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"))
+    certificate, key = settings.get("ssl.certificate.location"), settings.get("ssl.key.location")
     if certificate is not None:
-        context.load_cert_chain(certificate, settings.get("ssl.key.location"), settings.get("ssl.key.password"))
+        with _naming_files(settings, "ssl.certificate.location", "ssl.key.location"):
+            context.load_cert_chain(certificate, key, settings.get("ssl.key.password"))
     if _is_any_name(settings):
         context.check_hostname = False
     if settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+@contextmanager
+def _naming_files(settings: Mapping[str, str], *names: str) -> Generator[None]:
+    """Map errors of the block to PipelineError with the settings that name its files, which the errors do not name."""
+    try:
+        yield
+    except OSError as error:
+        files = ", ".join(f"{name}={settings[name]}" for name in names if name in settings)
+        raise PipelineError(f"{files}: {error.strerror or error}") from error
 
 
 def _is_any_name(settings: Mapping[str, str]) -> bool:

@@ -133,6 +133,15 @@ def test_a_certificate_of_an_unknown_authority_is_not_accepted(certificate: Path
         connect(server.port, security_protocol="SSL")
 
 
+@pytest.mark.parametrize("setting", ["ssl.ca.location", "ssl.certificate.location"])
+def test_a_file_that_cannot_be_read_is_named_with_its_setting(setting: str, tmp_path: Path) -> None:
+    absent, other = tmp_path / "absent.pem", tmp_path / "other.pem"
+    other.write_text("no certificate")
+    for file, reason in ((absent, "No such file or directory"), (other, r"\[")):
+        with pytest.raises(PipelineError, match=f"^{setting}={file}: {reason}"):
+            connect(1, security_protocol="SSL", **{setting: str(file)})
+
+
 def test_a_certificate_may_be_left_unchecked(certificate: Path) -> None:
     with tls_server(certificate) as server:
         connect(server.port, security_protocol="ssl", enable_ssl_certificate_verification="false").close()
