@@ -179,7 +179,7 @@ class WireClient:
 
     def _sent(self, message: Message, response: type[M], node: int | None, newest: int | None) -> M:
         key = ApiKey(message.__message__.api_key or 0)
-        with_node = self._any_socket() if node is None else self._socket(self._brokers[node])
+        with_node = self._any_socket() if node is None else self._socket(self._address(node))
         first, last = _OURS[key]
         version = with_node.version_of(key, (first, last if newest is None else min(last, newest)))
         if version is None:
@@ -226,6 +226,12 @@ class WireClient:
         found = self._sockets.get(address)
         if found is None:
             found = self._sockets[address] = WireSocket(*address, self._settings, self.timeout_s)
+        return found
+
+    def _address(self, node: int) -> tuple[str, int]:
+        found = self._brokers.get(node)
+        if found is None:  # the metadata was requested again since the id was found
+            raise ConnectionLostError(f"broker {node} is not in the cluster's metadata")
         return found
 
     def _forget(self, lost: WireSocket) -> None:
@@ -278,6 +284,11 @@ class WireClient:
         if not self._brokers:
             self.topics(())
         return list(self._brokers)
+
+    def add_broker(self, node: int, host: str, port: int) -> None:
+        """Note the address of a broker, which may be newer than the metadata."""
+        self.nodes()
+        self._brokers[node] = (host, port)
 
     # Offsets
 

@@ -102,8 +102,9 @@ class WireGroups:
     def _coordinator(self, group: str) -> int:
         answer = self._client.request(FindCoordinatorRequest(key=group), FindCoordinatorResponse)
         _check(answer.error_code, f"the coordinator of group {group!r}")
-        if answer.node_id not in self._client.nodes():
+        if answer.node_id < 0:
             raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group!r} has no coordinator")
+        self._client.add_broker(answer.node_id, answer.host, answer.port)
         return answer.node_id
 
 

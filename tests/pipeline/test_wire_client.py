@@ -2,6 +2,8 @@
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -10,11 +12,15 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
 from odradek.pipeline.wire_client import BrokerError, Fetched, TopicGoneError, WireClient
+from odradek.pipeline.wire_groups import WireGroups
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.find_coordinator import FindCoordinatorResponse
+from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.wire.records.batch import check_crc, iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.schema.schema import Message
 
 PART = TopicPartition("t", 0)
 
@@ -155,6 +161,28 @@ def test_leaders_are_looked_up_again_after_a_lost_connection(
 def test_a_broker_that_is_not_there() -> None:
     with WireClient(Connection("127.0.0.1:1", timeout_s=0.2)) as client, pytest.raises(ConnectionLostError):
         client.topics()
+
+
+def test_the_coordinator_is_asked_at_the_address_that_comes_with_it(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = WireClient.request
+
+    def request(client: WireClient, message: Message, response: type[Message], *others: Any) -> Message:
+        answer = ask(client, message, response, *others)
+        return replace(answer, node_id=9) if isinstance(answer, FindCoordinatorResponse) else answer
+
+    monkeypatch.setattr(WireClient, "request", request)
+    create(connection)
+    with WireClient(replace(connection, timeout_s=1.0)) as client:
+        WireGroups(client).commit("g", {PART: 3})
+        assert WireGroups(client).committed("g") == {PART: 3}
+        assert client.nodes() == [1, 9]
+
+
+def test_a_broker_that_the_metadata_no_longer_has_counts_as_lost(client: WireClient) -> None:
+    with pytest.raises(ConnectionLostError, match="broker 9 is not in the cluster's metadata"):
+        client.request(ListGroupsRequest(), ListGroupsResponse, 9)
 
 
 def test_apis_that_are_known(client: WireClient) -> None:
