@@ -134,22 +134,36 @@ class Cluster:
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:
         """As `topic_config`, for several topics in one request."""
+        from confluent_kafka.admin import ConfigSource
+
+        set_on_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            topic: {name: entry.value for name, entry in entries.items() if entry.source == set_on_topic}
+            for topic, entries in self._described(topics).items()
+        }
+
+    def effective_config(self, topic: str) -> dict[str, str | None]:
+        """Return the settings that apply to the topic: its own, else the cluster's, else the defaults."""
+        return {name: entry.value for name, entry in self._described([topic])[topic].items()}
+
+    def is_compacted(self, topic: str) -> bool:
+        """True if the `cleanup.policy` that applies to the topic has `compact`."""
+        return "compact" in (self.effective_config(topic).get("cleanup.policy") or "")
+
+    def _described(self, topics: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return all settings of the topics, as confluent-kafka's ConfigEntry."""
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource, ConfigSource
+        from confluent_kafka.admin import ConfigResource
 
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
-        set_on_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        found: dict[str, dict[str, str | None]] = {}
+        found: dict[str, dict[str, Any]] = {}
         for resource, answer in self._admin.describe_configs(resources, request_timeout=self._timeout_s).items():
             try:
-                entries = answer.result()
+                found[resource.name] = answer.result()
             except KafkaException as error:
                 raise self._failure(f"the settings of {resource.name!r}", error) from error
-            found[resource.name] = {
-                name: entry.value for name, entry in entries.items() if entry.source == set_on_topic
-            }
         return found
 
     def alter_topic_config(self, topic: str, settings: Mapping[str, str | None]) -> None:

@@ -71,7 +71,7 @@ def _places(client: WireClient, topic: str) -> list[TopicPartition]:
 
 def _is_compacted(connection: Connection, topic: str) -> bool:
     with Cluster(connection) as cluster:
-        return "compact" in (cluster.topic_config(topic).get("cleanup.policy") or "")
+        return cluster.is_compacted(topic)
 
 
 def _scan(

@@ -90,12 +90,9 @@ class Planner:
             return False
         theirs = self._last_batch(self._source, place, end - 1)
         ours = self._last_batch(self._target, place, end - 1)
-        if ours is None or place not in own or not self._is_compacted(place.topic):
+        if ours is None or place not in own or not self._facts.is_compacted(place.topic):
             return ours == theirs and ours is not None
         return theirs is None or extent(theirs) == extent(ours)
-
-    def _is_compacted(self, topic: str) -> bool:
-        return "compact" in (self._facts.topic_config(topic).get("cleanup.policy") or "")
 
     @staticmethod
     def _last_batch(client: WireClient, place: TopicPartition, offset: int) -> bytes | None:

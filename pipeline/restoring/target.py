@@ -21,7 +21,7 @@ RENUMBER_HINT: Final = "restore into an empty topic, or with --renumber"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A topic, with the start and end offsets of its partitions."""
+    """A topic, with the start and end offsets of its partitions, and the settings that apply to it."""
 
     topic: str
     starts: Mapping[int, int]
@@ -47,7 +47,7 @@ def open_target(cluster: Cluster, client: WireClient, topic: str, partitions: in
         topic,
         {place.partition: offset for place, offset in starts.items()},
         {place.partition: offset for place, offset in ends.items()},
-        cluster.topic_config(topic),
+        cluster.effective_config(topic),
     )
 
 

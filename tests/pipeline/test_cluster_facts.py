@@ -10,6 +10,7 @@ from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
+from tests.pipeline.archive.topics import set_at_broker
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -26,6 +27,17 @@ def test_partitions_offsets_and_settings(connection: Connection):
         assert cluster.offsets({FIRST: EARLIEST, SECOND: 5}) == {FIRST: 0, SECOND: -1}
         assert cluster.offsets({FIRST: 1_500}) == {FIRST: 1}
         assert cluster.topic_config("t") == {"retention.ms": "-1"}
+
+
+def test_the_cluster_s_settings_apply_to_a_topic_without_its_own(connection: Connection):
+    with Cluster(connection) as cluster:
+        cluster.create_topic("t", 1)
+        cluster.create_topic("own", 1, {"cleanup.policy": "delete"})
+        assert not cluster.is_compacted("t")
+        set_at_broker(connection, "log.cleanup.policy", "compact")
+        assert (cluster.is_compacted("t"), cluster.is_compacted("own")) == (True, False)
+        assert cluster.effective_config("t")["cleanup.policy"] == "compact"
+        assert cluster.topic_config("t") == {}
 
 
 def test_offsets_are_requested_again_while_a_partition_has_no_leader(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
@@ -21,6 +22,14 @@ def create(connection: Connection, topic: str, partitions: int = 1, **config: st
         cluster.create_topic(
             topic, partitions, KEPT | {name.replace("_", "."): value for name, value in config.items()}
         )
+
+
+def set_at_broker(connection: Connection, name: str, value: str) -> None:
+    """Changes a setting of the only broker, node 1."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    admin = AdminClient(connection.for_librdkafka())
+    admin.incremental_alter_configs([broker])[broker].result()
 
 
 def produce(connection: Connection, topic: str, values: Iterable[bytes | None], partition: int = -1) -> None:

@@ -24,7 +24,7 @@ from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import Fetched, WireClient
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
-from tests.pipeline.archive.topics import await_markers
+from tests.pipeline.archive.topics import await_markers, set_at_broker
 
 
 @pytest.fixture
@@ -305,7 +305,8 @@ def test_keys_that_another_partitioner_has_placed_are_remarked_and_no_problem(co
     assert any(f"has {max(shares.values()):.1%} of the records with a key" in note for note in as_kafka.notes)
 
 
-def test_what_compaction_has_taken_since_a_copy_was_made_is_explained(connection, second):
+@pytest.mark.parametrize("at_broker", [False, True])
+def test_what_compaction_has_taken_since_a_copy_was_made_is_explained(connection, second, at_broker):
     """Both have the same ten records at first; compaction then removes the older records of two keys from one."""
     values = {
         0: (b"a", b"1"),
@@ -317,8 +318,11 @@ def test_what_compaction_has_taken_since_a_copy_was_made_is_explained(connection
     }
     left = {1, 5}
     for target, kept in ((connection, left), (second, set(values))):
+        if at_broker:
+            set_at_broker(target, "log.cleanup.policy", "compact")
+        policy = {} if at_broker else {"cleanup.policy": "compact"}
         with Cluster(target) as cluster:
-            cluster.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"})
+            cluster.create_topic("t", 1, {"min.cleanable.dirty.ratio": "1", **policy})
         import_into(target, "t", *[keyed(offset, *values[offset]) for offset in sorted(kept)])
     for first, other in ((connection, second), (second, connection)):
         report = audit(first, "t", against=(other, "t"))
