@@ -12,7 +12,7 @@ from odradek.partitions.model import PartitionKey
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.segments.filters import NO_CONDITIONS, Conditions
 from odradek.pipeline.segments.options import EARLIEST, LATEST, Bound, OptionError, Options
-from odradek.pipeline.segments.reading import Range
+from odradek.pipeline.segments.reading import LOOKS, Range
 from odradek.pipeline.segments.store import LmdbLogs, LogGoneError, LogView, SegmentGoneError, partition_dir_name
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.reader import first_record_at_or_after
@@ -159,15 +159,23 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _first_offset_since(extent: Extent, time_ms: int) -> int | None:
-    """Return the offset of the first record that is not older than a time, as ListOffsets does."""
+    """Return the offset of the first record that is not older than a time, as ListOffsets does.
+
+    Raises StoreError, SegmentGoneError if the log still lists a missing segment.
+    """
+    missed: list[object] = []
     while True:
         try:
-            with LogView.open(extent.directory) as view:
-                return _search(view, extent, time_ms)
+            view = LogView.open(extent.directory)
         except LogGoneError:
             return None
-        except SegmentGoneError:
-            continue
+        with view:
+            try:
+                return _search(view, extent, time_ms)
+            except SegmentGoneError:
+                missed.append(view.segments)
+                if missed.count(view.segments) > LOOKS:
+                    raise  # not replaced by another segment: the file is missing
 
 
 def _search(view: LogView, extent: Extent, time_ms: int) -> int | None:

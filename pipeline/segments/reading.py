@@ -27,7 +27,7 @@ BATCH_BYTES: Final = 1024 * 1024
 """The maximal decompressed size of the records in an Arrow record batch; a larger Kafka batch is one by itself."""
 BATCH_RECORDS: Final = 50_000
 
-_LOOKS: Final = 5
+LOOKS: Final = 5
 """The maximal number of retries to open a segment that is missing although the log still lists it."""
 
 _logger = logging.getLogger(__name__)
@@ -185,7 +185,7 @@ def _values(wanted: Range, how: Reading, since_ms: int | None) -> Iterator[tuple
                     position = last_offset + 1
             except SegmentGoneError as gone:
                 missed.append((position, view.segments))
-                if missed.count(missed[-1]) > _LOOKS:
+                if missed.count(missed[-1]) > LOOKS:
                     raise  # not replaced by another segment: the file is missing
                 _logger.info("%s: %s; going on at offset %d", wanted, gone, position)
             else:

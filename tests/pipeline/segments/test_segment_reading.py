@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
-from odradek.pipeline.segments import reading
+from odradek.pipeline.segments import options, reading
+from odradek.pipeline.segments.offsets import Planner
 from odradek.pipeline.segments.reading import DamagedBatchError, DataLossError, Range, Reading, read_range
 from odradek.storage_backends.interface import LogPolicy, StoreError
 from odradek.storage_backends.lmdb_segments.layout import partition_dir_name, segment_name
@@ -185,6 +186,17 @@ class TestLoss:
         (Path(whole.directory) / segment_name(second.base_offset)).unlink()
         with pytest.raises(StoreError, match="removed or replaced"):
             offsets(whole, LENIENT)
+
+    def test_that_begins_at_a_time_in_such_a_file_is_an_error(self, store, log, whole):
+        fill(log)
+        second = log.segments()[1]
+        store.close()
+        directory = Path(whole.directory)
+        (directory / segment_name(second.base_offset)).unlink()
+        since = str(1000 + second.base_offset)
+        given = {"path": str(directory.parent), "subscribe": "orders", "startingTimestamp": since}
+        with pytest.raises(StoreError, match="removed or replaced"):
+            Planner(options.parse(given, streaming=False)).ranges()
 
 
 @pytest.mark.parametrize("end", [3, 60])
