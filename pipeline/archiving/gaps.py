@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.pipeline.topic_partition import TopicPartition
-from odradek.pipeline.wire_client import Fetched, WireClient
+from odradek.pipeline.wire_client import BrokerError, Fetched, WireClient
+from odradek.pipeline.wire_socket import error_name
+from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import BatchHeader, iter_headers
 from odradek.wire.records.reader import ControlType, read_control_marker
 
@@ -25,23 +27,32 @@ def explain(client: WireClient, place: TopicPartition, gaps: Sequence[Gap]) -> C
 
     A marker is a control batch; a record of an aborted transaction is in a batch of its producer before an ABORT
     marker; an offset in no batch, or missing inside one, was removed by compaction. An offset in a batch of committed
-    records, or that the log no longer has, is unexplained.
+    records, or that the log no longer has, is unexplained. Raises PipelineError, BrokerError if a fetch is refused.
     """
     reasons = _Reasons(list(gaps))
     position, end = gaps[0][0], gaps[-1][1]
     while position < end or reasons.undecided:
-        fetched = client.fetch({place: position}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=0)
-        after = _advance(fetched[place], reasons, position)
+        fetched = _fetch(client, place, position)
+        if fetched.error:  # whether a marker followed cannot be seen any more
+            return reasons.total(complete=position >= end, undecided=UNEXPLAINED)
+        after = _advance(fetched, reasons, position)
         if after == position:
             break
         position = after
-    return reasons.total(complete=position >= end)
+    return reasons.total(complete=position >= end, undecided=ABORTED)
+
+
+def _fetch(client: WireClient, place: TopicPartition, position: int) -> Fetched:
+    """Return the response, without an error or with OFFSET_OUT_OF_RANGE. Raises BrokerError for any other."""
+    answers = client.fetch({place: position}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=0)
+    error = answers[place].error
+    if error not in (0, ErrorCode.OFFSET_OUT_OF_RANGE):
+        raise BrokerError(error, f"{place.topic}-{place.partition} at offset {position}: {error_name(error)}")
+    return answers[place]
 
 
 def _advance(fetched: Fetched, reasons: "_Reasons", position: int) -> int:
     """Process a fetch; return the position after it."""
-    if fetched.error:
-        return position
     for header in iter_headers(fetched.records, allow_partial_tail=True):
         if header.next_offset <= position:
             continue
@@ -98,13 +109,13 @@ class _Reasons:
         self._taken_to = max(self._taken_to, end)
         return taken
 
-    def total(self, *, complete: bool) -> Counter[str]:
-        """Return the counts. Undecided offsets were aborted: compaction has removed their marker. Offsets not reached
-        are unexplained.
+    def total(self, *, complete: bool, undecided: str) -> Counter[str]:
+        """Return the counts. `undecided` is the reason for undecided offsets: at the end of the log they were aborted,
+        and compaction has removed their marker. Offsets not reached are unexplained.
         """
         rest = self._take(self.gaps[-1][1])
         self.counted[COMPACTED if complete else UNEXPLAINED] += rest
-        self.counted[ABORTED] += sum(self.undecided.values())
+        self.counted[undecided] += sum(self.undecided.values())
         return +self.counted
 
 

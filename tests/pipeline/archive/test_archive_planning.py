@@ -8,7 +8,8 @@ from odradek.pipeline.archiving.gaps import explain, missing_ranges
 from odradek.pipeline.archiving.planning import BEFORE, RETENTION, Bounds, Planned, Start, plan, total
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.topic_partition import EARLIEST, LATEST, TopicPartition
-from odradek.pipeline.wire_client import Fetched
+from odradek.pipeline.wire_client import BrokerError, Fetched
+from odradek.wire.errors import ErrorCode
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -60,17 +61,19 @@ def test_starts(text, start):
 
 
 class Log:
-    """A partition with these batches."""
+    """A partition with these batches. A fetch at the end has `error`."""
 
-    def __init__(self, *batches: bytes) -> None:
-        self._bytes = b"".join(batches)
+    def __init__(self, *batches: bytes, error: int = 0) -> None:
+        self._bytes, self._error = b"".join(batches), error
 
     def fetch(self, positions, **_):
         from odradek.wire.records.batch import iter_headers
 
         (partition, position), = positions.items()  # fmt: skip
         left = [one for one in iter_headers(memoryview(self._bytes)) if one.next_offset > position]
-        return {partition: Fetched(0, memoryview(self._bytes)[left[0].position :] if left else memoryview(b""))}
+        if not left:
+            return {partition: Fetched(self._error, memoryview(b""))}
+        return {partition: Fetched(0, memoryview(self._bytes)[left[0].position :])}
 
 
 def marker(offset: int, *, committed: bool) -> bytes:
@@ -94,3 +97,14 @@ def test_each_gap_has_its_reason():
     assert explain(log, A, [(1, 2)]) == {"unexplained": 1}
     assert explain(log, A, [(4, 5)]) == {"aborted": 1}
     assert explain(log, A, [(8, 12)]) == {"transaction marker": 1, "unexplained": 3}
+
+
+def test_records_are_not_taken_for_aborted_because_a_fetch_failed():
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    batch = build_batch([ONE, ONE], base_offset=0, **producer)
+    assert explain(Log(batch), A, [(0, 2)]) == {"aborted": 2}
+    gone = Log(batch, error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert explain(gone, A, [(0, 2)]) == {"unexplained": 2}
+    assert explain(gone, A, [(0, 3)]) == {"unexplained": 3}
+    with pytest.raises(BrokerError, match="t-0 at offset 2: TOPIC_AUTHORIZATION_FAILED"):
+        explain(Log(batch, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), A, [(0, 2)])
