@@ -38,8 +38,8 @@ class Files(Protocol):
         ...
 
     def move(self, source: str, target: str) -> bool:
-        """Rename a file to its final name; return False if it does not exist under its old one, as after an earlier
-        call.
+        """Rename a file to its final name, durably; return False if it does not exist under its old one, as after an
+        earlier call.
         """
         ...
 
@@ -52,7 +52,7 @@ class Files(Protocol):
         ...
 
     def sync(self, name: str) -> None:
-        """Make a file written by Spark durable, if it is not yet."""
+        """Make a file written by Spark durable, if it is not yet, with its name and those of its folders."""
         ...
 
 
@@ -79,7 +79,7 @@ class LocalFiles:
     def create(self, name: str, text: str) -> bool:
         """See Files. It uses a hard link, which fails if its name exists; a rename would replace the file."""
         target = self._root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         temporary = target.with_name(f"{TEMPORARY}{uuid.uuid1().hex}")
         try:
             _write_durably(temporary, text)
@@ -94,16 +94,18 @@ class LocalFiles:
             raise
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(target.parent)
+        _sync(target.parent)
         return True
 
     def move(self, source: str, target: str) -> bool:
         """See Files."""
-        (self._root / target).parent.mkdir(parents=True, exist_ok=True)
+        folder = (self._root / target).parent
+        _make_folder(folder)
         try:
             (self._root / source).rename(self._root / target)
         except FileNotFoundError:
             return False
+        _sync(folder)
         return True
 
     def exists(self, name: str) -> bool:
@@ -120,11 +122,18 @@ class LocalFiles:
 
     def sync(self, name: str) -> None:
         """See Files."""
-        descriptor = os.open(self._root / name, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        path = self._root / name
+        _sync(path)
+        for folder in path.relative_to(self._root).parents:
+            _sync(self._root / folder)
+
+
+def _make_folder(path: Path) -> None:
+    """Create a folder and its missing parents, durably."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        _sync(folder.parent)
 
 
 def _write_durably(path: Path, text: str) -> None:
@@ -134,7 +143,8 @@ def _write_durably(path: Path, text: str) -> None:
         os.fsync(out.fileno())
 
 
-def _sync_folder(path: Path) -> None:
+def _sync(path: Path) -> None:
+    """Make the contents of a file, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,5 +1,6 @@
 """The log of a table without Spark: order, fencing, and the state after a kill between any two steps."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,8 +8,8 @@ import pytest
 
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.table import log as table_log
-from odradek.pipeline.table.files import LocalFiles
-from odradek.pipeline.table.log import LOG, STAGING, FencedError, Log
+from odradek.pipeline.table.files import TEMPORARY, LocalFiles
+from odradek.pipeline.table.log import HIDDEN, LOG, STAGING, FencedError, Log
 from odradek.pipeline.table.manifest import DataFile, Entry, OffsetRange, Span
 
 
@@ -137,6 +138,28 @@ def test_half_written_entries_are_not_seen(root, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         log.claim("archive")
     assert log.files.names(LOG) == [f"{0:020}.json"]
+
+
+def test_names_of_files_and_folders_are_synced_before_a_step_counts_and_after_it(root, monkeypatch):
+    synced, fsync = list[Path](), os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    log = opened(root)
+    hidden = root / HIDDEN
+    assert {root.parent, root, hidden, root / LOG} <= set(synced)
+    writer = log.claim("archive")
+    entry = staged(log, writer, 0, 9, "date=1/a.parquet")
+    step = root / STAGING / entry.staging
+    synced.clear()
+    writer.commit(entry)
+    before = [step / "data" / "date=1" / "a.parquet", step / "data" / "date=1", step / "data", step]
+    after = [root / LOG, root, root / "date=1"]
+    folders = [path for path in synced if not path.name.startswith(TEMPORARY)]
+    assert folders == [*before, root / STAGING, hidden, root, *after]
 
 
 def test_a_folder_without_a_log_is_no_table(root):
