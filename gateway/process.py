@@ -54,7 +54,7 @@ from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.metadata.settings import LiveSettings
 from odradek.gateway.metadata.snapshotting import Snapshotter
 from odradek.gateway.metadata.starting import start_metadata
-from odradek.gateway.net.descriptors import shortcomings
+from odradek.gateway.net.descriptors import limit_warnings
 from odradek.gateway.net.transport import Listener
 from odradek.gateway.notify import READY, STOPPING, notify
 from odradek.gateway.quorum import MetadataReplica, QuorumDriver
@@ -485,8 +485,8 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signal
     options = StoreOptions(max_open_files=config.log_max_open_files)
     threads = config.commit_threads + config.inspect_threads + config.regex_threads
     env = ProductionEnvironment(threads=threads, store_options=options)
-    for shortcoming in shortcomings(config):
-        log.warning("%s", shortcoming)
+    for warning in limit_warnings(config):
+        log.warning("%s", warning)
     async with open_broker(config, env) as broker, trio.open_nursery() as nursery:
         if signals:
             await nursery.start(_stop_on_signal, broker)

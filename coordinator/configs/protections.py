@@ -29,8 +29,8 @@ IMAGE_ONLY: Final = (
 """Settings of variables such as KAFKA_SSL_KEYSTORE_FILENAME; Kafka's image derives ssl.keystore.location from them."""
 
 
-def _each(promise: str, names: Iterable[str]) -> dict[str, str]:
-    return dict.fromkeys(names, promise)
+def _each(protection: str, names: Iterable[str]) -> dict[str, str]:
+    return dict.fromkeys(names, protection)
 
 
 PROTECTIONS: Final = {
@@ -86,16 +86,16 @@ ADVICE: Final = (
 """The reason for which such a setting is refused."""
 
 
-def promise_of(name: str, text: str) -> str | None:
+def protection_of(name: str, text: str) -> str | None:
     """Returns the protection that the setting promises at this value, None if it promises none.
 
     `name` may have a listener's prefix (`listener.name.NAME.`).
     """
     base = without_listener(name) or name
-    promise = PROTECTIONS.get(base)
-    if promise is None or not text.strip():
+    protection = PROTECTIONS.get(base)
+    if protection is None or not text.strip():
         return None
-    return None if text.strip().lower() in _harmless(base) else promise
+    return None if text.strip().lower() in _harmless(base) else protection
 
 
 def _harmless(name: str) -> Iterable[str]:

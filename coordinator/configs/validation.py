@@ -10,7 +10,7 @@ from typing import Final
 from odradek.coordinator.configs.definition import ConfigValue, UpdateMode
 from odradek.coordinator.configs.errors import ConfigRefusedError
 from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
-from odradek.coordinator.configs.protections import ADVICE, promise_of
+from odradek.coordinator.configs.protections import ADVICE, protection_of
 from odradek.coordinator.configs.tables import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
@@ -80,9 +80,9 @@ def validate_broker_configs(texts: Mapping[str, str], *, per_broker: bool) -> No
 def refuse_protections(changes: Mapping[str, str | None]) -> None:
     """Refuse changes of broker configs that promise a missing protection; None removes a config and is accepted."""
     for name, text in changes.items():
-        promise = None if text is None else promise_of(name, text)
-        if promise is not None:
-            raise ConfigRefusedError(f"{name} promises {promise}, but {ADVICE}.", ErrorCode.INVALID_REQUEST)
+        protection = None if text is None else protection_of(name, text)
+        if protection is not None:
+            raise ConfigRefusedError(f"{name} promises {protection}, but {ADVICE}.", ErrorCode.INVALID_REQUEST)
 
 
 def _refuse(names: Iterable[str], why: str) -> None:

@@ -108,7 +108,7 @@ class Quorum:
         snapshot = self._log.newest_snapshot
         self.high_watermark = 0 if snapshot is None else snapshot.end_offset
         if self._log.last_epoch > self.epoch:
-            self._remember(ElectionState(self._log.last_epoch))
+            self._set_election(ElectionState(self._log.last_epoch))
         if self.voters == (self.me.id,) and self.is_voter:
             self._become_candidate(now_ms)
         elif self.election.leader_id not in (NO_NODE, self.me.id):
@@ -251,7 +251,7 @@ class Quorum:
         known = not is_fixed or (self.is_voter and request.candidate.id in self.voters)
         granted = known and grants(request, self.state, self.election, self._log, has_fetched=self._has_fetched)
         if granted and not request.pre_vote and self.election.voted is None:
-            self._remember(ElectionState(self.epoch, NO_NODE, request.candidate))
+            self._set_election(ElectionState(self.epoch, NO_NODE, request.candidate))
             self._enter(State.UNATTACHED, self._election_deadline(now_ms))
         self._send(now_ms)
         return VoteAnswer(ErrorCode.NONE, self.epoch, self.leader_id, granted)
@@ -457,12 +457,12 @@ class Quorum:
 
     def _follow(self, epoch: int, leader_id: int, now_ms: int) -> None:
         voted = self.election.voted if epoch == self.epoch else None
-        self._remember(ElectionState(epoch, leader_id, voted))
+        self._set_election(ElectionState(epoch, leader_id, voted))
         self._enter(State.FOLLOWER, now_ms + self._timing.fetch_ms)
         self._leader_high_watermark = 0
 
     def _unattach(self, epoch: int, now_ms: int) -> None:
-        self._remember(ElectionState(epoch))
+        self._set_election(ElectionState(epoch))
         self._enter(State.UNATTACHED, self._election_deadline(now_ms))
 
     def _time_out(self, now_ms: int) -> None:
@@ -504,12 +504,12 @@ class Quorum:
             self._lead(granting, now_ms)
 
     def _become_candidate(self, now_ms: int) -> None:
-        self._remember(ElectionState(self.epoch + 1, NO_NODE, self.me))
+        self._set_election(ElectionState(self.epoch + 1, NO_NODE, self.me))
         self._enter(State.CANDIDATE, self._election_deadline(now_ms))
         self._open_ballot(now_ms)
 
     def _lead(self, granting: list[int], now_ms: int) -> None:
-        self._remember(ElectionState(self.epoch, self.me.id, self.election.voted))
+        self._set_election(ElectionState(self.epoch, self.me.id, self.election.voted))
         self._enter(State.LEADER, None, granting)
         at, is_alone = self._log.end_offset, self.is_sole_voter
         self.leadership = Leadership(self.me, self._directories, at, self._timing, now_ms, is_alone=is_alone)
@@ -529,7 +529,7 @@ class Quorum:
         self._sends = []
         self._role = Role(state, self.epoch, self.leader_id, tuple(granting))
 
-    def _remember(self, election: ElectionState) -> None:
+    def _set_election(self, election: ElectionState) -> None:
         if election != self.election:
             self.election = election
             self._unsaved = not self.is_sole_voter

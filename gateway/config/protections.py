@@ -1,6 +1,6 @@
 """Refuses to start with settings for a protection (such as TLS) that this broker does not implement."""
 
-from odradek.coordinator.configs.protections import ADVICE, promise_of
+from odradek.coordinator.configs.protections import ADVICE, protection_of
 from odradek.gateway.config.errors import ConfigError
 from odradek.gateway.config.sources import Settings
 
@@ -15,7 +15,7 @@ def check_protections(settings: Settings) -> None:
 
     Values are not shown: some are passwords.
     """
-    promises = [(name, promise) for name, setting in settings.items() if (promise := promise_of(name, setting.text))]
+    promises = [(name, promise) for name, setting in settings.items() if (promise := protection_of(name, setting.text))]
     if not promises:
         return
     listed = "; ".join(f"{name} ({settings[name].source}) promises {promise}" for name, promise in promises)

@@ -37,7 +37,7 @@ def _first_reserved(limit: int) -> int:
     return limit - limit // _LOG_SHARE - min(_MOMENTARY, limit // 8)
 
 
-def shortcomings(config: BrokerConfig) -> Iterator[str]:
+def limit_warnings(config: BrokerConfig) -> Iterator[str]:
     """Warnings about settings that the limit of open files makes impossible, with what to do about each."""
     limit = _limit()
     connections = max(_first_reserved(limit) - _OWN, 0)

@@ -232,7 +232,7 @@ class QuorumDriver:
         await replica.ensure_open()
         newest = replica.newest_snapshot
         if newest is not None and is_behind(replica, newest):
-            await replica.begin_anew_behind(newest)
+            await replica.restart_after(newest)
         if not await replica.find_base():
             raise StartError(
                 f"the metadata log begins at {replica.log.log_start_offset}, and the snapshot of what was before is "
@@ -368,7 +368,7 @@ class QuorumDriver:
         if ready.cut_at is not None:
             await self._cut(ready.cut_at)
         if ready.restart_at is not None:
-            await self._begin_anew(ready.restart_at)
+            await self._restart_log(ready.restart_at)
         if ready.role is not None:
             self._take_role(ready.role)
         for send in ready.sends:
@@ -395,7 +395,7 @@ class QuorumDriver:
     async def _cut(self, offset: int) -> None:
         await self._rewritten(partial(self.replica.cut, offset))
 
-    async def _begin_anew(self, snapshot: SnapshotId) -> None:
+    async def _restart_log(self, snapshot: SnapshotId) -> None:
         """Store the snapshot durably and list it in the property; then restart the log behind it."""
         while True:
             try:
@@ -406,7 +406,7 @@ class QuorumDriver:
                 await trio.sleep(RETRY_S)
             else:
                 break
-        await self._rewritten(partial(self.replica.begin_anew_behind, snapshot))
+        await self._rewritten(partial(self.replica.restart_after, snapshot))
 
     async def _rewritten(self, rewrite: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -243,15 +243,17 @@ class MetadataReplica(Replica):
             self._sets.cut(offset)
         log.info("truncated partition=%s from=%d to=%d", self.key, before, offset)
 
-    async def begin_anew_behind(self, snapshot: SnapshotId) -> None:
+    async def restart_after(self, snapshot: SnapshotId) -> None:
         """Delete all records, and restart the log after a snapshot, which is durable. Raises PartitionUnavailable."""
         await self.ensure_open()
         async with self._opening:
             before = self.log.log_end_offset
-            await self._rewrite(partial(_begin_anew, offset=snapshot.end_offset))
+            await self._rewrite(partial(_restart, offset=snapshot.end_offset))
             await self._begin_voters(snapshot)
         self.unsnapshotted_bytes = 0
-        log.info("begun anew partition=%s from=%d behind=%d-%d", self.key, before, *snapshot)
+        log.info(
+            "log restarted after a snapshot partition=%s old_end_offset=%d snapshot=%d-%d", self.key, before, *snapshot
+        )
 
     async def find_base(self) -> bool:
         """Find the snapshot that the log starts after, if the store's properties do not list it.
@@ -298,7 +300,7 @@ def _follow_to(role: Leader | Follower, offset: int) -> bool:
     return role.leader_commits(offset)
 
 
-def _begin_anew(part: PartitionStore, offset: int) -> LogSnapshot:
+def _restart(part: PartitionStore, offset: int) -> LogSnapshot:
     """Empty the log and set its start offset.
 
     A crash in between leaves an empty log, which the next start restarts again.

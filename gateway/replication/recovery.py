@@ -37,7 +37,7 @@ class Backoff:
         return min(self.backoff_ms << min(failures - 2, MAX_DOUBLINGS), self.backoff_max_ms)
 
 
-class Gate:
+class RetryTimer:
     """Decides whether one kind of attempt may be made now."""
 
     def __init__(self, env: Environment, backoff: Backoff) -> None:
@@ -70,8 +70,8 @@ class Recovery:
     """The failures of one log: to open it, and to write to it. `name` identifies it in the log."""
 
     def __init__(self, name: Hashable, env: Environment, backoff: Backoff, repeats: Repeats) -> None:
-        self.opening = Gate(env, backoff)
-        self.writing = Gate(env, backoff)
+        self.opening = RetryTimer(env, backoff)
+        self.writing = RetryTimer(env, backoff)
         self._name = name
         self._repeats = repeats
         self._common = ""
@@ -83,14 +83,14 @@ class Recovery:
         """True if the current failure has one failed attempt so far, and a cause that affects only this log."""
         return self._failures == 1 and not self._common
 
-    def may_try(self, gate: Gate) -> bool:
+    def may_try(self, timer: RetryTimer) -> bool:
         """True if an attempt may be made now; otherwise it is counted as refused."""
-        if not gate.wait_ms:
+        if not timer.wait_ms:
             return True
         self._refused += 1
         return False
 
-    def failed(self, gate: Gate, message: str, error: Exception, *, trace: bool = False) -> None:
+    def failed(self, timer: RetryTimer, message: str, error: Exception, *, trace: bool = False) -> None:
         """Note a failed attempt. The first of a failure is logged with its `message`."""
         if not self._failures:
             self._common = shared_cause(error)
@@ -106,11 +106,11 @@ class Recovery:
                 exc_info=(error.__cause__ or error) if trace else None,
             )
         self._failures += 1
-        gate.failed()
+        timer.failed()
 
-    def succeeded(self, gate: Gate, log_end_offset: int) -> None:
+    def succeeded(self, timer: RetryTimer, log_end_offset: int) -> None:
         """Note an attempt that succeeded."""
-        gate.succeeded()
+        timer.succeeded()
         if self._failures and not self.opening.is_failing and not self.writing.is_failing:
             text = "partition loaded again partition=%s log_end_offset=%d failed_attempts=%d refused_attempts=%d"
             args = (self._name, log_end_offset, self._failures, self._refused)

@@ -29,7 +29,7 @@ PEEK_S: Final = 0.01
 """Above 0: with 0, Trio cancels before it reads."""
 
 
-class Gates:
+class LinkStates:
     """The state of each link, from one node to another: open or cut."""
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ class Gates:
 
     def heal(self) -> None:
         """Open all links."""
-        for gate in self._open.values():
-            gate.set()
+        for link in self._open.values():
+            link.set()
 
     async def passed(self, source: int, target: int) -> None:
         """Wait until the link from `source` to `target` is open."""
@@ -60,8 +60,8 @@ def _opened() -> trio.Event:
 class Relay:
     """Relays connections to one port of the node `target`."""
 
-    def __init__(self, gates: Gates, target: int, port: int) -> None:
-        self._gates = gates
+    def __init__(self, links: LinkStates, target: int, port: int) -> None:
+        self._links = links
         self._target = target
         self._port = port
 
@@ -76,14 +76,14 @@ class Relay:
             if found is None:
                 return
             source = int(found[1] or 0)  # no node has the id 0, so its links are never cut
-            await self._gates.passed(source, self._target)
-            await self._gates.passed(self._target, source)
+            await self._links.passed(source, self._target)
+            await self._links.passed(self._target, source)
             if await _has_ended(client):
                 return  # the client closed the connection before it was relayed
             server = await trio.open_tcp_stream("127.0.0.1", self._port)
             async with server, trio.open_nursery() as nursery:
                 nursery.start_soon(self._pump, server, client, self._target, source)
-                await self._gates.passed(source, self._target)  # it may have been cut while the node was connected
+                await self._links.passed(source, self._target)  # it may have been cut while the node was connected
                 await server.send_all(head)
                 await self._pump(client, server, source, self._target)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
@@ -93,13 +93,13 @@ class Relay:
         """Relay the bytes that `one` sends, then the end of its stream."""
         try:
             while some := await one.receive_some(CHUNK_BYTES):
-                await self._gates.passed(source, target)
+                await self._links.passed(source, target)
                 await other.send_all(some)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._gates.passed(source, target)
+            await self._links.passed(source, target)
             await trio.aclose_forcefully(other)
             return
-        await self._gates.passed(source, target)
+        await self._links.passed(source, target)
         try:
             await other.send_eof()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -124,25 +124,25 @@ async def _has_ended(client: trio.SocketStream) -> bool:
     return False
 
 
-async def _execute_commands(gates: Gates) -> None:
+async def _execute_commands(links: LinkStates) -> None:
     """Execute the commands from standard input until it ends."""
     async for line in trio.wrap_file(sys.stdin):
         words = line.split()
         if words[0] == "cut":
-            gates.cut(int(words[1]), int(words[2]))
+            links.cut(int(words[1]), int(words[2]))
         else:
-            gates.heal()
+            links.heal()
         print("done", flush=True)
 
 
 async def _run(ports: list[str]) -> None:
-    gates = Gates()
+    links = LinkStates()
     async with trio.open_nursery() as nursery:
         for each in ports:
             fd, target, port = map(int, each.split(":"))
             listener = trio.SocketListener(trio.socket.socket(fileno=fd))
-            nursery.start_soon(Relay(gates, target, port).serve, listener)
-        await _execute_commands(gates)
+            nursery.start_soon(Relay(links, target, port).serve, listener)
+        await _execute_commands(links)
         nursery.cancel_scope.cancel()
 
 

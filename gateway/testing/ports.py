@@ -1,5 +1,6 @@
 """Ports for brokers that run as separate processes, whose ports must be known before they start."""
 
+import atexit
 import secrets
 import socket
 from contextlib import ExitStack
@@ -13,10 +14,11 @@ ATTEMPTS: Final = 1000
 # Ports are chosen at random, not in order, so that most attempts succeed; with `secrets`, not `random`, since test runs
 # seed `random` the same in all their processes.
 
-_reserved: list[socket.socket] = []
+_reserved: Final = ExitStack()
 """UDP sockets bound to the ports that this process has returned. They do not block the brokers, which listen with TCP,
 but another process, or a second call, cannot bind the same UDP port, and so takes another port. The reservation holds
 while a broker is down, and ends with the process, in whatever way the process ends."""
+atexit.register(_reserved.close)
 
 
 def free_ports(count: int) -> list[int]:
@@ -34,11 +36,11 @@ def free_ports_in_a_row(count: int) -> range:
         ports = range(first, first + count)
         with ExitStack() as attempt:
             try:
-                reserved = [attempt.enter_context(_reserve(port)) for port in ports]
+                for port in ports:
+                    attempt.enter_context(_reserve(port))
             except OSError:
                 continue
-            attempt.pop_all()
-            _reserved.extend(reserved)
+            _reserved.push(attempt.pop_all())
             return ports
     raise OSError(f"no free port from {FIRST_PORT} to {LAST_PORT}")
 

@@ -36,8 +36,8 @@ class KeyIndex:
         for header in iter_headers(chunk):
             next_offset = header.next_offset
             if header.is_control:
-                self._transactions.meet_control_batch(chunk, header)
-            elif not self._transactions.meet_batch(header) and not self._add_batch(chunk, header):
+                self._transactions.add_control_batch(chunk, header)
+            elif not self._transactions.add_batch(header) and not self._add_batch(chunk, header):
                 self.is_full = True
                 return next_offset
             self.passed(header.next_offset)
@@ -101,11 +101,11 @@ class BatchFilter:
 
     def _keep_batch(self, chunk: memoryview, header: BatchHeader) -> bytes | None:
         if header.is_control:
-            useless = self._transactions.meet_control_batch(chunk, header)
+            useless = self._transactions.add_control_batch(chunk, header)
             horizon_ms = header.delete_horizon_ms
             void = useless and horizon_ms is not None and horizon_ms <= self._now_ms
         else:
-            useless = void = self._transactions.meet_batch(header)
+            useless = void = self._transactions.add_batch(header)
         records = [] if void else list(read_raw_records(chunk, header))
         retained = records if header.is_control else [each for each in records if self._is_newest(header, each)]
         if not retained:

@@ -18,22 +18,22 @@ class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
-        self._met: set[int] = set()
+        self._seen: set[int] = set()
         self._committed: set[int] = set()
         self.reported: list[AbortedTransaction] = []
 
-    def meet_batch(self, header: BatchHeader) -> bool:
+    def add_batch(self, header: BatchHeader) -> bool:
         """Process a batch of records; returns True if it must be removed since its transaction was aborted."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
         if header.producer_id in self._aborted:
-            self._met.add(header.producer_id)
+            self._seen.add(header.producer_id)
             return True
         self._committed.add(header.producer_id)
         return False
 
-    def meet_control_batch(self, buf: BytesLike, header: BatchHeader) -> bool:
+    def add_control_batch(self, buf: BytesLike, header: BatchHeader) -> bool:
         """Process a control batch; returns True if it may be removed. Raises CorruptBatch."""
         self._begin_up_to(header.last_offset)
         if not header.record_count:
@@ -42,16 +42,16 @@ class CleanedTransactions:
         if kind is ControlType.ABORT:
             return self._end_aborted(header.producer_id)
         if kind is ControlType.COMMIT:
-            was_met = header.producer_id in self._committed
+            was_seen = header.producer_id in self._committed
             self._committed.discard(header.producer_id)
-            return not was_met
+            return not was_seen
         return False
 
     def _end_aborted(self, producer_id: int) -> bool:
         ended = self._aborted.pop(producer_id, None)
-        if ended is None or producer_id not in self._met:
+        if ended is None or producer_id not in self._seen:
             return True
-        self._met.discard(producer_id)
+        self._seen.discard(producer_id)
         self.reported.append(ended)
         return False
 

@@ -58,7 +58,7 @@ def open_log(directory: Path, policy: LogPolicy, context: StoreContext) -> Opene
     if not bases:
         raise StoreCorruptError(f"{directory} has no segment; {what_to_do(directory)}")
     base_offset = bases[-1]
-    synced = _mend(directory, base_offset, context)
+    synced = _repair(directory, base_offset, context)
     path = directory / segment_name(base_offset)
     settings = growing(env_settings(policy, context.options, synced=synced))
     handle = open_env(path, settings)
@@ -126,7 +126,7 @@ def finish_truncation(directory: Path, base_offset: int) -> None:
     sync_directory(directory)
 
 
-def _mend(directory: Path, base_offset: int, context: StoreContext) -> bool:
+def _repair(directory: Path, base_offset: int, context: StoreContext) -> bool:
     """Repair an active segment that was written without syncs, if necessary; return whether it has to be written with
     syncs.
     """

@@ -206,7 +206,7 @@ class Producer:
                     return answer
                 await trio.sleep(0.1)
 
-    async def take_up(self) -> None:
+    async def take_over(self) -> None:
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=600_000)
         given = await self._until_answered(request, lambda answer: answer.error_code)
         assert given.error_code == 0, given

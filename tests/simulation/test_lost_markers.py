@@ -99,7 +99,7 @@ async def lose_marker(cluster: Cluster, version: int, *, committed: bool) -> Pro
     """End a transaction in two partitions, and make broker 2, which lacks the marker, the leader of the first."""
     await cluster.create([(1, 2), (3, 2)], min_insync_replicas="1", unclean_leader_election_enable="true")
     producer = Producer(cluster, NAME, version)
-    await producer.take_up()
+    await producer.take_over()
     assert await producer.write(b"first", 0) == await producer.write(b"second", 1) == 0
     await cluster.in_sync(TOPIC, STATE_TOPIC)
     await cluster.crash(2)

@@ -155,7 +155,7 @@ STEPS = {
     "trimmed": (MetadataReplica, "move_log_start"),
     "downloaded": (Snapshots, "stage"),
     "kept": (Snapshots, "keep_staged"),
-    "begun anew": (MetadataReplica, "begin_anew_behind"),
+    "begun anew": (MetadataReplica, "restart_after"),
 }
 
 

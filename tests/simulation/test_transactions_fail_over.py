@@ -23,7 +23,7 @@ async def begun(cluster: Cluster, version: int) -> Producer:
     """A producer that has ended a transaction, and has written a record to each of two partitions in the next one."""
     await cluster.create([(1, 2, 3), (2, 3, 1)])
     producer = Producer(cluster, "teller", version)
-    await producer.take_up()
+    await producer.take_over()
     await cluster.in_sync("t", STATE_TOPIC)
     assert await producer.write(b"earlier") == 0
     assert await producer.end(committed=True) == 0
@@ -115,7 +115,7 @@ def test_a_late_end_of_version_1_is_fenced_once_the_producer_has_taken_up_its_ne
         producer = await begun(cluster, 1)
         late = producer.ending(committed=True)
         assert await producer.end(committed=True) == 0
-        await producer.take_up()
+        await producer.take_over()
         assert await producer.write(b"open", 0) == 0
         await lose_leader(cluster, STATE_TOPIC)
         assert (await producer.send_end(late)).error_code == ErrorCode.PRODUCER_FENCED

@@ -79,7 +79,7 @@ class ConsumerGroup:
         """Add a member, or replace its earlier state."""
         old = self.members.get(member.member_id)
         if old is not None:
-            self._disown(old)
+            self._release_partitions(old)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -93,11 +93,11 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        self._disown(member)
+        self._release_partitions(member)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
 
-    def _disown(self, member: ConsumerMember) -> None:
+    def _release_partitions(self, member: ConsumerMember) -> None:
         for held in (member.assigned, member.revoking):
             for partition in _partitions_of(held):
                 if self.owners.get(partition) == member.member_id:

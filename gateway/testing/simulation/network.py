@@ -98,10 +98,10 @@ class MemoryTransport:
         await trio.lowlevel.checkpoint()
         self._check()
         data = memoryview(b"".join(parts))
-        doomed_at = self._network.fate(len(data))
-        if doomed_at is not None:
-            await self._send(data[:doomed_at])
-            self._network.record(self.host, f"reset of {self.peer} after {doomed_at} of {len(data)} bytes")
+        break_after = self._network.break_after(len(data))
+        if break_after is not None:
+            await self._send(data[:break_after])
+            self._network.record(self.host, f"reset of {self.peer} after {break_after} of {len(data)} bytes")
             self._break(_reset_by_peer)
         else:
             await self._send(data)
@@ -339,9 +339,9 @@ class MemoryNetwork:
 
     def takes_at_once(self, size: int) -> bool:
         """Decide whether `size` bytes are sent without waiting; never if a fault is drawn for them."""
-        return self.fate(size) is None and self._chance.random() < TAKEN_AT_ONCE
+        return self.break_after(size) is None and self._chance.random() < TAKEN_AT_ONCE
 
-    def fate(self, size: int) -> int | None:
+    def break_after(self, size: int) -> int | None:
         """The number of `size` bytes after which the connection breaks; None if it does not."""
         faults = self.faults
         if faults.reset and self._chance.random() < faults.reset:

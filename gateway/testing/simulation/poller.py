@@ -40,7 +40,7 @@ class _Watched(Generic[T]):
         self._arrivals, self._is_broken = max(arrivals, self._arrivals), is_broken
         return has_input
 
-    def may_have_news(self, now: float) -> bool:
+    def may_have_input(self, now: float) -> bool:
         """True if something may arrive later without a call of `change` before."""
         return self.incoming.is_blocked or self.incoming.next_arrival(now) < math.inf
 
@@ -103,7 +103,7 @@ class MemoryPoller(Generic[T]):
             return ()
         now = trio.current_time()
         looked_at = sorted(self._moving, key=_IN_ORDER)
-        self._moving = {each: None for each in looked_at if each.may_have_news(now)}
+        self._moving = {each: None for each in looked_at if each.may_have_input(now)}
         return [each.key for each in looked_at if each.has_input(now)]
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from odradek.gateway.testing.links import Gates, Relay
+from odradek.gateway.testing.links import LinkStates, Relay
 
 HEAD = b"\0\0\0\x20\0\x01\0\x0d\0\0\0\x01\0\x13broker-2-fetcher-0\0"
 """The start of a request of node 2."""
@@ -13,7 +13,7 @@ HEAD = b"\0\0\0\x20\0\x01\0\x0d\0\0\0\x01\0\x13broker-2-fetcher-0\0"
 class Node:
     """The node 1 behind a relay; counts its connections, and returns all bytes that it receives."""
 
-    def __init__(self, gates: Gates, nursery: trio.Nursery) -> None:
+    def __init__(self, gates: LinkStates, nursery: trio.Nursery) -> None:
         self.connections = 0
         self._gates, self._nursery = gates, nursery
 
@@ -51,7 +51,7 @@ async def received(stream: trio.SocketStream, size: int) -> bytes:
 
 @pytest.fixture
 def gates():
-    return Gates()
+    return LinkStates()
 
 
 @pytest.fixture

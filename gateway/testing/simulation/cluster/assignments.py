@@ -73,7 +73,7 @@ class Assignments:
         self._now: dict[Place, Assignment] = {}
         self._settled: dict[Place, frozenset[int]] = {}
         self._requested: dict[Place, set[tuple[int, ...]]] = {}
-        self._heard: set[tuple[Place, tuple[int, ...]]] = set()
+        self._targets_seen: set[tuple[Place, tuple[int, ...]]] = set()
 
     def is_changing(self, place: Place) -> bool:
         """True while a reassignment of the partition is under way."""
@@ -84,19 +84,19 @@ class Assignments:
         """Record that an operator is about to request these replicas, or with None to cancel a reassignment."""
         if replicas is not None:
             self._requested.setdefault(place, set()).add(replicas)
-            self._heard.discard((place, replicas))
-            self._hear(place)
+            self._targets_seen.discard((place, replicas))
+            self._note_target(place)
 
     def was_accepted(self, place: Place, replicas: tuple[int, ...]) -> None:
         """Check, for a request that has succeeded, that the log has had this target since it was sent."""
-        heard = place not in self._now or (place, replicas) in self._heard
+        was_seen = place not in self._now or (place, replicas) in self._targets_seen
         message = f"{_name(place)} is {self._now.get(place)}, though {replicas} were accepted"
-        check(heard, Invariant.REASSIGNED_AS_REQUESTED, message)
+        check(was_seen, Invariant.REASSIGNED_AS_REQUESTED, message)
 
-    def _hear(self, place: Place) -> None:
+    def _note_target(self, place: Place) -> None:
         now = self._now.get(place)
         if now is not None:
-            self._heard.add((place, now.target))
+            self._targets_seen.add((place, now.target))
 
     def follow(self, batch: StoredBatch) -> None:
         """Replay a committed batch of the metadata log."""
@@ -130,7 +130,7 @@ class Assignments:
     def _set(self, place: Place, now: Assignment) -> None:
         self._check_consistent(place, now)
         self._now[place] = now
-        self._hear(place)
+        self._note_target(place)
         if not now.is_changing:
             self._settled[place] = frozenset(now.replicas)
 

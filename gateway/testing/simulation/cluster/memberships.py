@@ -95,8 +95,8 @@ class MembersOracle(RecordedOracle, EpochOracle):
 
     # The members
 
-    def lives_as(self, member: str, member_id: str) -> None:
-        """See `EpochOracle.lives_as`."""
+    def joins_as(self, member: str, member_id: str) -> None:
+        """See `EpochOracle.joins_as`."""
         self._ids[member] = member_id
 
     def will_commit(self, partition: int, offset: int) -> None:

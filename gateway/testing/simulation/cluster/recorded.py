@@ -107,7 +107,7 @@ class RecordedOracle(Oracle):
         """See `Oracle.takes`."""
         self._assigned.setdefault(member, set()).update(partitions)
 
-    def heartbeat_succeeded(self, member: str, usurped: frozenset[int]) -> None:
+    def heartbeat_succeeded(self, member: str, reassigned: frozenset[int]) -> None:
         """See `Oracle.heartbeat_succeeded`; not checked, since a former coordinator may answer without an error."""
 
     def will_commit(self, partition: int, offset: int) -> None:

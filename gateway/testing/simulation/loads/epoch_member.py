@@ -100,7 +100,7 @@ class EpochMember:
         self._topic_id = topic_id
         while not self._stopping:
             self._member_id = f"{self.name}-{self._coordinator.env.uuid()}"
-            self._oracle.lives_as(self.name, self._member_id)
+            self._oracle.joins_as(self.name, self._member_id)
             await self._live()
             if self._stopping or self._chance.random() < 0.5:
                 await self._leave()
@@ -174,10 +174,10 @@ class EpochMember:
             subscribed_topic_names=(self._topic,) if whole else None,
             topic_partitions=partitions if whole else None,
         )
-        usurped = self._oracle.usurped(self.name)
+        reassigned = self._oracle.reassigned(self.name)
         answer = await self._ask(request, ConsumerGroupHeartbeatResponse)
         raise_for(answer.error_code)
-        self._oracle.heartbeat_succeeded(self.name, usurped)
+        self._oracle.heartbeat_succeeded(self.name, reassigned)
         check(
             answer.member_epoch >= self._epoch,
             Invariant.GENERATIONS_GROW,

@@ -273,9 +273,9 @@ class SimMember:
 
     async def _heartbeat(self) -> None:
         request = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
-        usurped = self._oracle.usurped(self.name)
+        reassigned = self._oracle.reassigned(self.name)
         raise_for((await self._ask(request, HeartbeatResponse)).error_code)
-        self._oracle.heartbeat_succeeded(self.name, usurped)
+        self._oracle.heartbeat_succeeded(self.name, reassigned)
 
     async def _commit(self) -> None:
         """Commit all positions, which only grow within a generation."""

@@ -96,7 +96,7 @@ class Oracle:
         self._producer_ids: set[int] = set()
         self._unsure: Counter[tuple[int, int]] = Counter()
         self._holders: dict[int, set[str]] = defaultdict(set)
-        self._usurped: dict[str, set[int]] = defaultdict(set)
+        self._reassigned: dict[str, set[int]] = defaultdict(set)
 
     def produced(self, producer: str, partition: int, values: Sequence[str]) -> None:
         """A producer is about to send these values, in this order."""
@@ -173,31 +173,31 @@ class Oracle:
     # Holders of partitions
     #
     # A member whose session has expired continues until an answer reports that; meanwhile its partitions are assigned
-    # to others ("usurped"). It is a violation if a heartbeat succeeds while its member still holds such a partition.
+    # to others ("reassigned"). It is a violation if a heartbeat succeeds while its member still holds such a partition.
 
     def takes(self, member: str, partitions: Iterable[int]) -> None:
         """A member has been assigned these partitions."""
         for partition in partitions:
             for other in self._holders[partition] - {member}:
-                self._usurped[other].add(partition)
+                self._reassigned[other].add(partition)
             self._holders[partition].add(member)
 
     def releases(self, member: str, partitions: Iterable[int]) -> None:
         """A member stops using these partitions, and has not yet reported that; or it is no longer a member."""
         for partition in partitions:
             self._holders[partition].discard(member)
-            self._usurped[member].discard(partition)
+            self._reassigned[member].discard(partition)
 
-    def usurped(self, member: str) -> frozenset[int]:
+    def reassigned(self, member: str) -> frozenset[int]:
         """The partitions that the member holds and that were assigned to others."""
-        return frozenset(self._usurped[member])
+        return frozenset(self._reassigned[member])
 
-    def heartbeat_succeeded(self, member: str, usurped: frozenset[int]) -> None:
-        """A heartbeat succeeded; `usurped` are the member's partitions that had other owners when it was sent."""
+    def heartbeat_succeeded(self, member: str, reassigned: frozenset[int]) -> None:
+        """A heartbeat succeeded; `reassigned` are the member's partitions that had other owners when it was sent."""
         check(
-            not usurped,
+            not reassigned,
             Invariant.ONE_HOLDER,
-            f"{member} is still a member and holds {sorted(usurped)}, which others were given",
+            f"{member} is still a member and holds {sorted(reassigned)}, which others were given",
         )
 
     def will_commit(self, partition: int, offset: int) -> None:
@@ -284,13 +284,13 @@ class EpochOracle(Oracle):
         self._known.add(member)
         super().was_assigned(member, generation, partitions)
 
-    def lives_as(self, member: str, member_id: str) -> None:
+    def joins_as(self, member: str, member_id: str) -> None:
         """A member is about to join with this member id."""
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:
         """True if a commit sent now must be rejected: the partition was assigned to another member."""
         del generation
-        return partition in self.usurped(member)
+        return partition in self.reassigned(member)
 
 
 def _judge_seen(what: str, seen: Mapping[tuple[int, int], str], log: Log) -> None:

@@ -55,7 +55,7 @@ class TransactionOracle:
 
     # Producers
 
-    def took_up(self, transactional_id: str, instance: object) -> None:
+    def took_over(self, transactional_id: str, instance: object) -> None:
         """InitProducerId was answered: from now on only `instance` may write with this transactional id."""
         self._owners[transactional_id] = instance
 

@@ -79,7 +79,7 @@ class TransactionOverError(Exception):
 
 
 class TransactionalProducer:
-    """Has `take_up` for the transactional id, and one method for each step of a transaction.
+    """Has `take_over` for the transactional id, and one method for each step of a transaction.
 
     Methods wait for the answer unless noted, and raise TransactionOverError and Violation.
     """
@@ -137,19 +137,19 @@ class TransactionalProducer:
 
     # The transactional id
 
-    async def take_up(self, timeout_ms: int) -> None:
+    async def take_over(self, timeout_ms: int) -> None:
         """Take over the transactional id from its present producer by InitProducerId."""
         await self._find_coordinator(TRANSACTION, self.transactional_id)
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms)
         while True:
             answer = await self._ask(self._coordinator, request, InitProducerIdResponse)
             if answer is not None and self._judge("InitProducerId", answer.error_code):
-                self._goes_on_as(answer.producer_id, answer.producer_epoch)
-                self._oracle.took_up(self.transactional_id, self)
+                self._continue_as(answer.producer_id, answer.producer_epoch)
+                self._oracle.took_over(self.transactional_id, self)
                 return
             await trio.sleep(RETRY_S)
 
-    def _goes_on_as(self, producer_id: int, epoch: int) -> None:
+    def _continue_as(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != (self._producer_id, self._epoch):
             self._producer_id, self._epoch, self._sequences = producer_id, epoch, {}
 
@@ -179,7 +179,7 @@ class TransactionalProducer:
                     return
             await trio.sleep(RETRY_S)
 
-    async def write_unheard(self, partition: int, values: list[str]) -> None:
+    async def write_without_response(self, partition: int, values: list[str]) -> None:
         """Send a batch without waiting for the answer; it may arrive after the end of its transaction."""
         if self.version == 1:
             await self._add_partition(partition)
@@ -275,9 +275,9 @@ class TransactionalProducer:
         if committed:
             self._oracle.was_committed(transaction)
         if self.version > 1:
-            self._goes_on_as(answer.producer_id, answer.producer_epoch)
+            self._continue_as(answer.producer_id, answer.producer_epoch)
 
-    async def end_unheard(self, transaction: Transaction, *, committed: bool) -> None:
+    async def end_without_response(self, transaction: Transaction, *, committed: bool) -> None:
         """Send the EndTxn without waiting for the answer, as a process that ends right after."""
         request = self._end_request(transaction, committed=committed)
         await self._coordinator.call_all([request], self._chance.choice((0.0001, 0.01, 0.1)))

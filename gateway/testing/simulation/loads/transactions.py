@@ -110,9 +110,9 @@ class TransactionLoad:
         """Run one producer after the other, each with some transactions; then it ends or continues beside the next."""
         for side in itertools.cycle("ab"):
             producer = self._producer(transactional_id, f"{transactional_id}{side}")
-            await producer.take_up(TIMEOUT_MS)
+            await producer.take_over(TIMEOUT_MS)
             if calm.is_set():
-                await self._die_writing(producer)
+                await self._stop_while_writing(producer)
                 return
             try:
                 for _ in range(self._chance.randint(1, 6)):
@@ -126,7 +126,7 @@ class TransactionLoad:
             else:
                 producer.close()
 
-    async def _die_writing(self, producer: TransactionalProducer) -> None:
+    async def _stop_while_writing(self, producer: TransactionalProducer) -> None:
         """Leave the last producer's transaction open, so that only its time-out can end it."""
         transaction = self._oracle.begin(producer.transactional_id)
         with suppress(TransactionOverError):
@@ -173,10 +173,10 @@ class TransactionLoad:
             await producer.end(transaction, committed=True)
             return
         if way == "die ending":
-            await producer.end_unheard(transaction, committed=self._chance.random() < 0.8)
+            await producer.end_without_response(transaction, committed=self._chance.random() < 0.8)
         if way == "abort late":
             partition = self._chance.randrange(PARTITIONS)
-            await producer.write_unheard(partition, [self._oracle.new_value(transaction, partition)])
+            await producer.write_without_response(partition, [self._oracle.new_value(transaction, partition)])
         if way.startswith("abort"):
             await producer.end(transaction, committed=False)
             self.tally["transactions aborted"] += 1
@@ -189,7 +189,7 @@ class TransactionLoad:
     async def _last_transaction(self, transactional_id: str) -> None:
         """Check that a transaction commits without faults and other producers. Raises Violation."""
         producer = self._producer(transactional_id, f"{transactional_id}a")
-        await producer.take_up(60_000)
+        await producer.take_over(60_000)
         transaction = self._oracle.begin(transactional_id)
         try:
             for partition in range(PARTITIONS):
