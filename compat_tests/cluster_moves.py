@@ -1,4 +1,4 @@
-"""Moving replicas and leaders: the requests that the cluster's stories send."""
+"""Moving replicas and leaders: the requests that the cluster's scenarios send."""
 
 from __future__ import annotations
 

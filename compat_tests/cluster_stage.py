@@ -1,8 +1,8 @@
-"""Stories of several brokers: the same requests to three nodes of Kafka and of Odradek must get equal answers.
+"""Scenarios of several brokers: the same requests to three nodes of Kafka and of Odradek must get equal answers.
 
-A story is a generator over a `ClusterStage` that yields labelled observations. It chooses the node of each request, and
-creates its own topics. Where it yields `DOWN`, the node `stage.away` is shut down cleanly, and where it yields `UP`,
-started again: once for all stories that run together.
+A scenario is a generator over a `ClusterStage` that yields labelled observations. It chooses the node of each request
+and creates its own topics. Where it yields `DOWN`, the node `stage.away` is shut down cleanly, and where it yields
+`UP`, started again: once for all scenarios that run together.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Assignment = Sequence[Sequence[int]]
 
 
 class ClusterStage:
-    """One side of a story: its nodes, a connection to each, and names that are the same on both sides."""
+    """One side of a scenario: its nodes, a connection to each, and names that are the same on both sides."""
 
     def __init__(self, nodes: Nodes, name: str, away: int) -> None:
         self.nodes, self.name = nodes, name
@@ -172,16 +172,16 @@ class ClusterStage:
 
 DOWN, UP = "down", "up"
 Observed = tuple[str, Any] | str
-Story = Callable[[ClusterStage], Iterator[Observed]]
+Scenario = Callable[[ClusterStage], Iterator[Observed]]
 
 
-class StoryRun:
-    """One story on one side, which runs from one halt to the next."""
+class ScenarioRun:
+    """One scenario on one side, which runs from one halt to the next."""
 
-    def __init__(self, nodes: Nodes, name: str, story: Story, away: int) -> None:
-        self.name = story.__name__
+    def __init__(self, nodes: Nodes, name: str, scenario: Scenario, away: int) -> None:
+        self.name = scenario.__name__
         self.stage = ClusterStage(nodes, f"{self.name.replace('_', '-')}-{name}", away)
-        self._observations = story(self.stage)
+        self._observations = scenario(self.stage)
         self.found: dict[str, Any] = {}
 
     def until(self, halt: str | None) -> None:
@@ -216,11 +216,11 @@ def _without_words(value: Any, name: str = "") -> Any:
     return [_without_words(inner) for inner in value] if isinstance(value, list) else value
 
 
-def observed(nodes: Nodes, name: str, stories: Sequence[Story], halts: Sequence[str]) -> dict[str, Any]:
-    """The observations of stories on one side, by the story's name and the label."""
+def observed(nodes: Nodes, name: str, scenarios: Sequence[Scenario], halts: Sequence[str]) -> dict[str, Any]:
+    """The observations of scenarios on one side, by the scenario's name and the label."""
     controller = ClusterStage(nodes, name, 0).active_controller()
     away = next(number for number in nodes.nodes if number != controller)
-    runs = [StoryRun(nodes, name, story, away) for story in stories]
+    runs = [ScenarioRun(nodes, name, scenario, away) for scenario in scenarios]
     try:
         for halt in (*halts, None):
             for run in runs:
@@ -240,12 +240,12 @@ def observed(nodes: Nodes, name: str, stories: Sequence[Story], halts: Sequence[
 
 
 def compare(
-    kafka: Nodes, odradek: Nodes, *stories: Story, halts: Sequence[str] = (), known: Sequence[str] = ()
+    kafka: Nodes, odradek: Nodes, *scenarios: Scenario, halts: Sequence[str] = (), known: Sequence[str] = ()
 ) -> None:
-    """Runs stories on both sides in parallel; fails with the differences, except at the paths (patterns) of `known`."""
+    """Runs scenarios on both sides in parallel; fails with the differences, except at paths that match `known`."""
     name = secrets.token_hex(3)
     with ThreadPoolExecutor(2, thread_name_prefix="side") as pool:
-        sides = [pool.submit(observed, nodes, name, stories, halts) for nodes in (kafka, odradek)]
+        sides = [pool.submit(observed, nodes, name, scenarios, halts) for nodes in (kafka, odradek)]
     kafkas, ours = (side.result() for side in sides)
     found = dict(differences(kafkas, ours))
     unexplained = {path: pair for path, pair in found.items() if not any(re.fullmatch(each, path) for each in known)}

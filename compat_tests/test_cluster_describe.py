@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.cluster_stage import ClusterStage, Observed, Story, compare
+from compat_tests.cluster_stage import ClusterStage, Observed, Scenario, compare
 from compat_tests.clusters import Nodes
 from compat_tests.every_version import Wire
 from compat_tests.processes import wait_for
@@ -58,7 +58,7 @@ ADMINISTRATION: list[tuple[ApiKey, int, Any]] = [
     (ApiKey.RENEW_DELEGATION_TOKEN, 2, RenewDelegationTokenRequest()),
     (ApiKey.EXPIRE_DELEGATION_TOKEN, 2, ExpireDelegationTokenRequest()),
 ]
-"""Requests of tools to controllers (`--bootstrap-controller`), beyond those that other stories send to brokers."""
+"""Requests of tools to controllers (`--bootstrap-controller`), beyond those that other scenarios send to brokers."""
 
 
 def brokers(stage: ClusterStage) -> Iterator[Observed]:
@@ -239,7 +239,7 @@ def _refused(stage: ClusterStage, node: int, key: ApiKey, version: int, request:
             return "closed"
 
 
-STORIES: list[Story] = [
+SCENARIOS: list[Scenario] = [
     brokers,
     placement,
     replicas,
@@ -255,6 +255,6 @@ KNOWN = {"broker_settings": [r".*log\.cleaner\.threads of 2 at 1.*"]}
 """The controller has all brokers' settings, and any broker forwards the request to it (docs/differences.md)."""
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_the_answers_are_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes, story: Story) -> None:
-    compare(kafka_nodes, odradek_nodes, story, known=KNOWN.get(story.__name__, ()))
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_answers_are_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes, scenario: Scenario) -> None:
+    compare(kafka_nodes, odradek_nodes, scenario, known=KNOWN.get(scenario.__name__, ()))

@@ -167,5 +167,5 @@ def a_broker_to_forget(stage: ClusterStage) -> Iterator[Observed]:
 
 
 def test_the_answers_are_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes) -> None:
-    stories = (the_cluster, produce_without_enough_replicas, moves, elections, a_broker_to_forget)
-    compare(kafka_nodes, odradek_nodes, *stories, halts=(DOWN, UP))
+    scenarios = (the_cluster, produce_without_enough_replicas, moves, elections, a_broker_to_forget)
+    compare(kafka_nodes, odradek_nodes, *scenarios, halts=(DOWN, UP))

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from compat_tests.cluster_stage import ClusterStage, Observed, Story, compare
+from compat_tests.cluster_stage import ClusterStage, Observed, Scenario, compare
 from compat_tests.clusters import Nodes
 from compat_tests.processes import wait_for
 from odradek.wire.api_keys import ApiKey
@@ -119,7 +119,7 @@ def preferred(stage: ClusterStage, node: int, topic: str, rack: str) -> int:
 
 
 def coordinator(stage: ClusterStage, kind: int, node: int = 1) -> int:
-    """The coordinator of the story's group or transactional id, according to one node."""
+    """The coordinator of the scenario's group or transactional id, according to one node."""
 
     def found() -> Any:
         request = FindCoordinatorRequest(coordinator_keys=(stage.name,), key_type=kind)
@@ -208,9 +208,9 @@ def envelopes(stage: ClusterStage) -> Iterator[Observed]:
         yield f"of {node}", answer
 
 
-STORIES: list[Story] = [wrong_broker, epochs_of_leaders, nearest_replica, coordinators, envelopes]
+SCENARIOS: list[Scenario] = [wrong_broker, epochs_of_leaders, nearest_replica, coordinators, envelopes]
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_the_answers_are_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes, story: Story) -> None:
-    compare(kafka_nodes, odradek_nodes, story)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_answers_are_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes, scenario: Scenario) -> None:
+    compare(kafka_nodes, odradek_nodes, scenario)

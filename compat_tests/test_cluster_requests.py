@@ -62,7 +62,7 @@ def scenarios() -> list[Any]:
         found[f"group-{name}"] = lambda wire, prefix, play=play: play(test_group_edges.Scene(wire, prefix))
     for name, play in test_topic_ids.SCENARIOS.items():
         found[f"topic-id-{name}"] = lambda wire, prefix, play=play: play(test_topic_ids.Bench(wire, f"{prefix}-"))
-    for play in test_transactions_as_kafka.STORIES:
+    for play in test_transactions_as_kafka.SCENARIOS:
         found[f"transaction-{play.__name__}"] = lambda wire, prefix, play=play: play(Stage(wire, prefix, "1"))
     return [pytest.param(play, id=name.replace("_", "-")) for name, play in found.items()]
 

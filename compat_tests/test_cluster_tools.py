@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from compat_tests.cluster_moves import PREFERRED, elected, reassigned, under_way
-from compat_tests.cluster_stage import ClusterStage, Observed, Story, compare
+from compat_tests.cluster_stage import ClusterStage, Observed, Scenario, compare
 from compat_tests.clusters import Nodes
 from compat_tests.java_tools import ToolResult, run_tool, run_tool_as
 from compat_tests.processes import wait_for
@@ -183,11 +183,11 @@ def cluster(stage: ClusterStage) -> Iterator[Observed]:
     )
 
 
-STORIES: list[Story] = [topics, reassignments, elections, quorum, cluster]
+SCENARIOS: list[Scenario] = [topics, reassignments, elections, quorum, cluster]
 
 
 def test_the_output_is_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes) -> None:
-    """All stories in parallel: most of a tool's time is its start."""
-    with ThreadPoolExecutor(2, thread_name_prefix="story") as pool:
-        for done in [pool.submit(compare, kafka_nodes, odradek_nodes, story) for story in STORIES]:
+    """All scenarios in parallel: most of a tool's time is its start."""
+    with ThreadPoolExecutor(2, thread_name_prefix="scenario") as pool:
+        for done in [pool.submit(compare, kafka_nodes, odradek_nodes, scenario) for scenario in SCENARIOS]:
             done.result()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compat_tests.cluster_moves import PREFERRED, UNCLEAN, elected, moved, reassigned, under_way
-from compat_tests.cluster_stage import ClusterStage, Observed, Story, compare
+from compat_tests.cluster_stage import ClusterStage, Observed, Scenario, compare
 from compat_tests.clusters import Nodes
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.messages.create_partitions import (
@@ -118,7 +118,7 @@ def elections(stage: ClusterStage) -> Iterator[Observed]:
         yield f"version {version}", elected(stage, PREFERRED, *partitions, version=version)
 
 
-STORIES: list[Story] = [
+SCENARIOS: list[Scenario] = [
     assignments,
     more_partitions,
     reassignments,
@@ -126,6 +126,6 @@ STORIES: list[Story] = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_the_answers_are_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes, story: Story) -> None:
-    compare(kafka_nodes, odradek_nodes, story)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_answers_are_kafkas(kafka_nodes: Nodes, odradek_nodes: Nodes, scenario: Scenario) -> None:
+    compare(kafka_nodes, odradek_nodes, scenario)

@@ -32,7 +32,7 @@ from odradek.wire.records.reader import read_records
 from odradek.wire.stored.framing import decode_value
 from odradek.wire.stored.transaction_records import TransactionLogValue
 
-Story = Callable[[Stage], Iterator[Any]]
+Scenario = Callable[[Stage], Iterator[Any]]
 STATE_PARTITIONS = 50
 UPGRADE, DOWNGRADE = 1, 2
 
@@ -198,7 +198,7 @@ def values_of(stage: Stage, transactional_id: str) -> Iterator[bytes]:
                     yield record.value
 
 
-STORIES: list[Story] = [
+SCENARIOS: list[Scenario] = [
     fenced_by_a_successor,
     both_versions_in_one_life,
     too_slow,
@@ -207,23 +207,23 @@ STORIES: list[Story] = [
 ]
 
 
-def observed(bootstrap: str, story: Story, name: str) -> list[Any]:
+def observed(bootstrap: str, scenario: Scenario, name: str) -> list[Any]:
     with Wire(bootstrap) as wire:
-        return [comparable(answer) for answer in story(Stage(wire, name, "1"))]
+        return [comparable(answer) for answer in scenario(Stage(wire, name, "1"))]
 
 
-def compare(comparison: Comparison, story: Story) -> None:
-    name = f"{story.__name__.replace('_', '-')}-{secrets.token_hex(3)}"
-    ours = observed(comparison.odradek.bootstrap, story, name)
+def compare(comparison: Comparison, scenario: Scenario) -> None:
+    name = f"{scenario.__name__.replace('_', '-')}-{secrets.token_hex(3)}"
+    ours = observed(comparison.odradek.bootstrap, scenario, name)
     if comparison.kafka is None:
         pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
-    found = dict(differences(observed(comparison.kafka.bootstrap, story, name), ours))
+    found = dict(differences(observed(comparison.kafka.bootstrap, scenario, name), ours))
     assert {path: pair for path, pair in found.items() if not path.endswith("error_message")} == {}, "(Kafka's, ours)"
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_story(comparison: Comparison, story: Story) -> None:
-    compare(comparison, story)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_scenario(comparison: Comparison, scenario: Scenario) -> None:
+    compare(comparison, scenario)
 
 
 @pytest.fixture(params=[0, 1], ids=lambda level: f"level {level}")
