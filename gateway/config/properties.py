@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from io import StringIO
 from typing import Final
 
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -18,21 +19,26 @@ def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
-    """Join continued lines; skip comments and blank lines. A comment is never continued."""
-    joined, started = "", 0
-    for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
-        line = raw.lstrip(" \t\f")
+    """Join continued lines; skip comments and blank lines. A comment is never continued.
+
+    As for Java, the line after one that is only a backslash is a line of its own, and may be a comment.
+    """
+    joined, started, is_continued = "", 0, False
+    for number, raw in enumerate(StringIO(text, newline=None), start=1):  # lines end with \n, \r\n or \r
+        line = raw.removesuffix("\n").lstrip(" \t\f")
         if not joined:
+            is_continued = False
             if not line or line[0] in "#!":
                 continue
             started = number
         backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            joined += line[:-1] or " "
+        is_continued = backslashes % 2 == 1
+        if is_continued:
+            joined += line[:-1]
             continue
         yield joined + line, started
         joined = ""
-    if joined:
+    if is_continued:
         yield joined, started
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,23 @@ def test_a_tricky_file_is_read_as_java_read_it():
 def test_entries_know_the_line_they_begin_on():
     lines = {key: line for key, _, line in parse_properties("# c\n\na=1\nb=x\\\n  y\r\nc=3\rd=4")}
     assert lines == {"a": 3, "b": 4, "c": 6, "d": 7}
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("\\\na=1", {"a": "1"}),
+        ("\\\n\\\nb=2\n", {"b": "2"}),
+        ("\\\n#c=3", {}),
+        ("\\\n\nd=4", {"d": "4"}),
+        ("k=\\\n\\\nv", {"k": "v"}),
+        ("x=1\\\n\n y=2", {"x": "1", "y": "2"}),
+        ("\\\n", {"": ""}),
+    ],
+)
+def test_a_line_that_is_only_a_backslash_is_read_as_by_java(text: str, entries: dict[str, str]):
+    """The expected entries are those of `java.util.Properties`."""
+    assert {key: value for key, value, _ in parse_properties(text)} == entries
 
 
 def written(text: str, *, key: bool) -> str:
