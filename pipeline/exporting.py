@@ -98,6 +98,7 @@ class Exporter:
     _epoch: int = field(init=False)
     _begun: dict[int, Kept] = field(init=False)
     _lost: Counter[int] = field(init=False, default_factory=Counter[int])
+    _lost_to: dict[int, int] = field(init=False, default_factory=dict[int, int])
     _mapping: RecordMapping | None = field(init=False, default=None)
     _place: tuple[str | None, str] = field(init=False, default=(None, ""))
 
@@ -122,17 +123,23 @@ class Exporter:
         starts, ends = self._ranges()
         if not ends or stopped():
             return
-        records = sum(ends[place] - starts[place] for place in ends)
-        frame = self._frame(starts, ends)
-        plan = self._plan(frame)
-        with spark_errors(), advancing(self.spark, meter, records):
-            frame.mapInArrow(partial(write_batches, plan), "partition int").collect()
+        present = {place: end for place, end in ends.items() if starts[place] < end}
+        if present:
+            self._write(starts, present, meter)
         # the tasks stop after the last record of a range; markers, aborted and compacted offsets may follow it
         with self._transaction() as database:
             for place, end in ends.items():
                 self._books.claim(database, place.partition, self._epoch)
                 self._books.advance(database, place.partition, end)
         self._publish()
+
+    def _write(self, starts: Offsets, ends: Offsets, meter: Meter) -> None:
+        """Write the records of the ranges, of which none is empty."""
+        records = sum(ends[place] - starts[place] for place in ends)
+        frame = self._frame(starts, ends)
+        plan = self._plan(frame)
+        with spark_errors(), advancing(self.spark, meter, records):
+            frame.mapInArrow(partial(write_batches, plan), "partition int").collect()
 
     def recover(self) -> None:
         """Do nothing: each run reads the progress from the database."""
@@ -160,7 +167,9 @@ class Exporter:
         return report
 
     def _ranges(self) -> tuple[Offsets, Offsets]:
-        """Return the next offset and the current end of each partition with new offsets."""
+        """Return the first offset that exists and the current end of each partition with new offsets; both are the same
+        if all of these were deleted. Raises FencedExportError.
+        """
         try:
             with Cluster(self.connection) as cluster:
                 earliest = _bounds(cluster, self.export.topic, EARLIEST)
@@ -172,21 +181,29 @@ class Exporter:
         ends: Offsets = {}
         for partition, end in latest.items():
             start = max(kept[partition].next_offset, earliest[partition])
+            self._lose(partition, kept[partition].next_offset, start)
             if start > end:
                 raise PipelineError(
                     f"{self.export.topic}-{partition} ends at {end}, but job {self.export.name!r} has exported it up "
                     f"to {start}: was the topic made anew? --job names another export"
                 )
-            if start < end:
+            if kept[partition].next_offset < end:
                 place = TopicPartition(self.export.topic, partition)
                 starts[place], ends[place] = start, end
-                self._lost[partition] = self._lost[partition] or start - kept[partition].next_offset
         return starts, ends
 
+    def _lose(self, partition: int, first: int, end: int) -> None:
+        """Count deleted offsets, each once: until a run has succeeded, the next one finds the same again."""
+        counted = self._lost_to.get(partition, 0)
+        self._lost[partition] += max(0, end - max(first, counted))
+        self._lost_to[partition] = max(end, counted)
+
     def _adopt(self, earliest: Mapping[int, int]) -> dict[int, Kept]:
-        """Return the stored progress, after adding partitions that are new in the topic."""
+        """Return the stored progress, after adding partitions that are new in the topic. Raises FencedExportError."""
         with self._transaction() as database:
             kept = self._books.kept(database)
+            if any(one.epoch != self._epoch for one in kept.values()):
+                raise self._books.fenced()
             if new := {partition: start for partition, start in earliest.items() if partition not in kept}:
                 kept = self._books.take_over(database, new)
                 self._epoch = next(iter(kept.values())).epoch
@@ -198,7 +215,7 @@ class Exporter:
         reader = reader.option("kafka.isolation.level", "read_committed")
         reader = reader.option("assign", json.dumps({self.export.topic: [place.partition for place in ends]}))
         for name, offsets in (("startingOffsets", starts), ("endingOffsets", ends)):
-            by_partition = {str(place.partition): offset for place, offset in offsets.items()}
+            by_partition = {str(place.partition): offsets[place] for place in ends}
             reader = reader.option(name, json.dumps({self.export.topic: by_partition}))
         with spark_errors():
             return reader.load().selectExpr("partition", "offset", "unix_millis(timestamp) AS ms", "key", "value")

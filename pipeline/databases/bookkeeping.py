@@ -128,8 +128,12 @@ class Bookkeeping:
         query = select(offsets.c.next_offset, offsets.c.epoch).where(*self._mine(offsets, partition)).with_for_update()
         found = connection.execute(query).one_or_none()
         if found is None or found.epoch != epoch:
-            raise FencedExportError(f"another export of job {self.job!r} has begun and goes on; this one ends")
+            raise self.fenced()
         return found.next_offset
+
+    def fenced(self) -> FencedExportError:
+        """Return the error of an export whose epoch is not the stored one."""
+        return FencedExportError(f"another export of job {self.job!r} has begun and goes on; this one ends")
 
     def advance(
         self, connection: "Connection", partition: int, to: int, *, written: int = 0, deleted: int = 0, dead: int = 0

@@ -4,16 +4,20 @@ import json
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 from sqlalchemy import NullPool, create_engine, text
 from test_sending import committed
 
+from odradek.gateway.cli.output import meter
 from odradek.pipeline import Export, Load, export, load
 from odradek.pipeline.cluster import Cluster
 from odradek.pipeline.connection import Connection
+from odradek.pipeline.databases.bookkeeping import FencedExportError
 from odradek.pipeline.errors import MissingError, PipelineError
+from odradek.pipeline.exporting import Exporter
 from odradek.pipeline.topic_partition import TopicPartition
 from odradek.pipeline.wire_client import WireClient
+from odradek.wire.records.builder import SimpleRecord, build_batch
 
 GAPS = "transaction marker, aborted or compacted"
 
@@ -140,6 +144,50 @@ def test_records_deleted_before_they_were_exported_are_reported(spark, connectio
     assert report.notes == ["4 offsets were deleted from the topic before this export came to them"]
     assert run(sqlite, "SELECT id FROM t ORDER BY id") == [(n,) for n in (0, 1, 2, 7, 8, 9)]
     assert export(spark, connection, what).complete
+
+
+def test_each_loss_of_a_continuous_export_is_reported(connection, broker, sqlite):
+    """No record is left to read, so that Spark is not needed."""
+    broker.create_topic("t", 2)
+    places = [TopicPartition("t", partition) for partition in range(2)]
+    exporter = Exporter(None, connection, Export("t", sqlite, "t"))
+    with WireClient(connection) as client, meter("", None, shown=False) as bar:
+        for first, end in ((0, 4), (4, 9)):
+            records = [SimpleRecord(b"k", b"v", 5)] * (end - first)
+            client.import_batches(dict.fromkeys(places, build_batch(records, base_offset=first)))
+            client.delete_records(dict.fromkeys(places, end))
+            for _ in range(2):
+                assert exporter.waiting() == 0
+                exporter.run(bar)
+            reports = [(one.to_offset, dict(one.skipped)) for one in exporter.report().partitions]
+            assert reports == [(end, {"deleted before it was read": end})] * 2
+    assert exporter.report().notes == ["18 offsets were deleted from the topic before this export came to them"]
+    assert export(None, connection, Export("t", sqlite, "t")).complete
+
+
+def test_a_loss_is_counted_once_while_its_export_fails(connection, broker, sqlite):
+    broker.create_topic("t", 1)
+    place = TopicPartition("t", 0)
+    exporter = Exporter(None, connection, Export("t", sqlite, "t"))
+    with WireClient(connection) as client:
+        client.import_batches({place: build_batch([SimpleRecord(b"k", b"v", 5)] * 9, base_offset=0)})
+        for start in (4, 7):
+            client.delete_records({place: start})
+            assert [exporter.waiting() for _ in range(2)] == [9 - start] * 2
+            assert exporter.report().skipped["deleted before it was read"] == start
+
+
+def test_an_export_that_another_has_replaced_ends_also_when_partitions_are_new(connection, broker, sqlite):
+    broker.create_topic("t", 1)
+    first = Exporter(None, connection, Export("t", sqlite, "t"))
+    second = Exporter(None, connection, Export("t", sqlite, "t"))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_partitions([NewPartitions("t", 2)])["t"].result()
+    for _ in range(2):
+        with pytest.raises(FencedExportError, match="another export of job 't-t' has begun"):
+            first.waiting()
+    assert second.waiting() == 0
+    assert run(sqlite, "SELECT count(*) FROM odradek_offsets") == [(2,)]
 
 
 def test_poisoned_records_are_kept_with_the_reason_and_large_ones_written(spark, broker, sqlite):
