@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from odradek.pipeline.transforming.job import transform
     from odradek.pipeline.values.parsing import Parsing
 
-_HOMES = {
+_MODULES = {
     "Bound": "odradek.pipeline.restoring.bounds",
     "Connection": "odradek.pipeline.connection",
     "Export": "odradek.pipeline.exporting",
@@ -73,6 +73,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import at first use, so that a name imports only what it needs."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

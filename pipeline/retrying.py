@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from odradek.pipeline.errors import PipelineError
-from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, TopicGoneError
+from odradek.pipeline.wire_client import RETRIABLE, BrokerError, TopicGoneError
 from odradek.pipeline.wire_socket import ConnectionLostError
 from odradek.wire.errors import ErrorCode
 
@@ -28,7 +28,7 @@ NO_LEADER: Final = frozenset(
 """The partition has no leader, another one, or one that has just been elected."""
 _PASSING: Final = frozenset(
     {
-        *LOOK_AGAIN,
+        *RETRIABLE,
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - its public names
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._TIMED_OUT,  # noqa: SLF001
@@ -44,7 +44,7 @@ def may_pass(error: PipelineError) -> bool:
     if isinstance(error, ConnectionLostError | TopicGoneError):
         return True
     if isinstance(error, BrokerError):
-        return error.code in LOOK_AGAIN
+        return error.code in RETRIABLE
     cause = error.__cause__
     return isinstance(cause, KafkaException) and cause.args[0].code() in _PASSING
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STDERR: Final = 2
 STANDALONE: Final = "spark://"
 CONNECT_S: Final = 10.0
-GREETING: Final = (
+START_LINES: Final = (
     b"WARNING: Using incubator modules: jdk.incubator.vector",
     b'Setting default log level to "',
     b"To adjust logging level use sc.setLogLevel(newLevel).",
@@ -33,7 +33,7 @@ _MASTER: Final = re.compile(
 _RELAY: Final = f"""
 import os, sys
 for line in sys.stdin.buffer:
-    if not line.startswith({GREETING!r}):
+    if not line.startswith({START_LINES!r}):
         os.write({STDERR}, line)
 """
 _relays: "list[subprocess.Popen[bytes]]" = []
@@ -74,7 +74,7 @@ def start(builder: Any) -> "SparkSession":  # noqa: ANN401 - a SparkSession.Buil
     from pyspark.errors import PySparkException
 
     try:
-        with without_greeting():
+        with without_start_lines():
             return builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise PipelineError(f"Spark does not start: {_reason(error)}") from error
@@ -87,8 +87,8 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def without_greeting() -> Generator[None]:
-    """Hide the lines of `GREETING` on a terminal, if the JVM is started in the block.
+def without_start_lines() -> Generator[None]:
+    """Hide the lines of `START_LINES` on a terminal, if the JVM is started in the block.
 
     The stderr of the JVM and its children is a pipe, from which another process copies all other lines to the terminal.
     It is a process, not a thread, since the JVM ends after this process and may write until then.

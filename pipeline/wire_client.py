@@ -50,7 +50,7 @@ READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 NO_BYTES: Final = memoryview(b"")
 
-LOOK_AGAIN: Final = frozenset(
+RETRIABLE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -203,7 +203,7 @@ class WireClient:
             try:
                 return attempt()
             except (ConnectionLostError, BrokerError) as error:
-                passing = isinstance(error, ConnectionLostError) or error.code in LOOK_AGAIN
+                passing = isinstance(error, ConnectionLostError) or error.code in RETRIABLE
                 if not passing or time.monotonic() + pause_s > deadline:
                     raise
             self._topics.clear()
@@ -386,7 +386,7 @@ class WireClient:
                 for part in topic.partitions:
                     place = TopicPartition(topic.name, part.index)
                     found[place] = Imported(part.error_code, part.error_message, part.log_end_offset)
-                    if part.error_code in LOOK_AGAIN:
+                    if part.error_code in RETRIABLE:
                         self._topics.pop(topic.name, None)
         return found
 
@@ -462,7 +462,7 @@ def _fetched(answer: FetchResponse, known: Mapping[str, UUID]) -> dict[TopicPart
     for topic in answer.responses:
         name = topic.topic or names.get(topic.topic_id, "")
         for part in topic.partitions:
-            if part.error_code in LOOK_AGAIN:
+            if part.error_code in RETRIABLE:
                 _check(part.error_code, f"{name}-{part.partition_index}")
             records: Any = part.records
             found[TopicPartition(name, part.partition_index)] = Fetched(

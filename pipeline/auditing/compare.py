@@ -61,8 +61,8 @@ def compare(first: Source, other: Source, partition: int, advance: Advance) -> D
         from_first, from_other = Successors(first.is_compacted), Successors(other.is_compacted)
         both = _Cursor(first.tables(partition, start, end)), _Cursor(other.tables(partition, start, end))
         _Comparison(found, *both, from_first, from_other, advance).run()
-        from_first.look_further(first.tables(partition, end, mine[1]) if end < mine[1] else iter(()))
-        from_other.look_further(other.tables(partition, end, its[1]) if end < its[1] else iter(()))
+        from_first.search_later(first.tables(partition, end, mine[1]) if end < mine[1] else iter(()))
+        from_other.search_later(other.tables(partition, end, its[1]) if end < its[1] else iter(()))
         _count(found, from_first, from_other)
     return found
 
@@ -112,7 +112,7 @@ class Successors:
         if self._waiting and key is not None:
             self.explained += self._waiting.pop(_hashed(key), [0])[0]
 
-    def look_further(self, tables: Iterator[Any]) -> None:
+    def search_later(self, tables: Iterator[Any]) -> None:
         """Search the records after the compared range for later records of the remembered keys."""
         while self._waiting and (table := next(tables, None)) is not None:
             for key in table.column("key").to_pylist():

@@ -98,7 +98,7 @@ class PartitionFacts:
 
     def see(self, header: BatchHeader) -> None:
         """Process the next batch, of data records."""
-        self._hole_before(header)
+        self._gap_before(header)
         span = header.next_offset - max(header.base_offset, self.start_offset)
         records = min(header.record_count, span)
         self._missing(span - records, header.base_offset, header.next_offset)
@@ -113,7 +113,7 @@ class PartitionFacts:
 
     def see_marker(self, header: BatchHeader, *, aborts: bool, of_transaction: bool) -> None:
         """Process a control batch; with `of_transaction` it ends the transaction of its producer."""
-        self._hole_before(header)
+        self._gap_before(header)
         self.gaps[MARKER] += header.next_offset - header.base_offset
         self._count(header)
         if of_transaction:
@@ -157,7 +157,7 @@ class PartitionFacts:
         """The number of records of open transactions."""
         return sum(self._open.values())
 
-    def _hole_before(self, header: BatchHeader) -> None:
+    def _gap_before(self, header: BatchHeader) -> None:
         self._missing(header.base_offset - self._next_offset, self._next_offset, header.base_offset)
         self._next_offset = max(self._next_offset, header.next_offset)
 

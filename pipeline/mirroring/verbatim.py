@@ -21,7 +21,7 @@ from odradek.pipeline.mirroring.batches import COMPACTED, RETENTION, Chunk, chun
 from odradek.pipeline.report import PartitionReport
 from odradek.pipeline.retrying import Retries
 from odradek.pipeline.topic_partition import EARLIEST, Offsets, TopicPartition
-from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, Fetched, Imported, TopicGoneError, WireClient
+from odradek.pipeline.wire_client import RETRIABLE, BrokerError, Fetched, Imported, TopicGoneError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.wire.errors import ErrorCode
 
@@ -273,12 +273,12 @@ def _attempt(target: WireClient, copied: CopyPass, chunks: Chunks, left: Chunks)
     except ConnectionLostError as error:
         return str(error)
     except BrokerError as error:
-        if error.code not in LOOK_AGAIN:
+        if error.code not in RETRIABLE:
             raise
         return str(error)
     problem: str | None = None
     for place, answer in answers.items():
-        if answer.error in LOOK_AGAIN:
+        if answer.error in RETRIABLE:
             problem = f"{place.topic}-{place.partition}: {error_name(answer.error)}"
             continue
         rest = _left_of(place, left[place], answer)

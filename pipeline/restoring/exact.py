@@ -10,7 +10,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.restoring.gaps import GapFiller, fill_the_beginning
 from odradek.pipeline.restoring.writing import Written
 from odradek.pipeline.topic_partition import TopicPartition
-from odradek.pipeline.wire_client import LOOK_AGAIN, BrokerError, WireClient
+from odradek.pipeline.wire_client import RETRIABLE, BrokerError, WireClient
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.pipeline.writing.ahead import Ahead
 from odradek.pipeline.writing.columns import Columns, divided, encode_columns
@@ -105,7 +105,7 @@ class _Importer:
         answer = self._client.import_batches({self._place: records})[self._place]
         if answer.error and answer.error != ErrorCode.OFFSET_OUT_OF_RANGE:
             words = f"{self._place.topic}-{self._place.partition}: {error_name(answer.error)} {answer.message or ''}"
-            passing = answer.error in LOOK_AGAIN
+            passing = answer.error in RETRIABLE
             raise BrokerError(ErrorCode.REQUEST_TIMED_OUT if passing else answer.error, words.strip())
         if answer.error:
             self._written.met_others_at.append(answer.log_end_offset)

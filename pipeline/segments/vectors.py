@@ -35,7 +35,7 @@ _VARINT_BYTES: Final = 5
 _VARLONG_BYTES: Final = 10
 
 
-class _OddError(Exception):
+class _NotVectorsError(Exception):
     """The records cannot be decoded as vectors; `decode` then decodes all its batches record by record."""
 
 
@@ -43,7 +43,7 @@ def decode(sections: Sequence[Section], keep: RowFilter, *, with_headers: bool) 
     """Decode the records of batches that pass `keep`. Raises CorruptBatch."""
     try:
         return _decode(sections, keep, with_headers=with_headers)
-    except (_OddError, IndexError, pa.ArrowInvalid):  # a length past the end, a header's name that is not UTF-8
+    except (_NotVectorsError, IndexError, pa.ArrowInvalid):  # a length past the end, a header's name that is not UTF-8
         return plain.decode(sections, keep, with_headers=with_headers)
 
 
@@ -85,7 +85,7 @@ def _bounds(data: bytes, buffer: Array, begins: Sequence[int], sections: Sequenc
     for begin, (header, section) in zip(begins, sections, strict=True):
         found = _section_ends(data, buffer, begin, header.record_count)
         if not found.size or found[-1] != begin + len(section):
-            raise _OddError
+            raise _NotVectorsError
         starts += [np.array([begin]), found[:-1]]
         ends.append(found)
     return np.concatenate(starts), np.concatenate(ends)
@@ -150,7 +150,7 @@ def _record_end(data: bytes, position: int) -> int:
         shift += 7
         if byte < 0x80:
             return position + number + 1 + (length >> 1)
-    raise _OddError
+    raise _NotVectorsError
 
 
 class _Slices(NamedTuple):
@@ -162,14 +162,14 @@ class _Slices(NamedTuple):
 
 
 class _Records:
-    """The fields of all records. Raises _OddError if the fields' lengths do not match the records'."""
+    """The fields of all records. Raises _NotVectorsError if the fields' lengths do not match the records'."""
 
     def __init__(self, buffer: Array, starts: Ints, ends: Ints, sections: Sequence[Section]) -> None:
         self._buffer = buffer
         self._ends = ends
         length, position = self._varint(starts)
         if not np.array_equal(position + length, self._ends):
-            raise _OddError
+            raise _NotVectorsError
         timestamp_delta, position = self._varint(position + 1, _VARLONG_BYTES)
         offset_delta, position = self._varint(position)
         self.key, position = self._bytes(position)
@@ -194,9 +194,9 @@ class _Records:
             position[rest] += 1
             rest = rest[byte >= 0x80]
         if rest.size or (position > (self._ends if ends is None else ends)).any():
-            raise _OddError
+            raise _NotVectorsError
         if max_bytes == _VARINT_BYTES and (value >> np.uint64(32)).any():
-            raise _OddError
+            raise _NotVectorsError
         return ((value >> np.uint64(1)) ^ (np.uint64(0) - (value & np.uint64(1)))).view(np.int64), position
 
     def _bytes(self, position: Ints, ends: Ints | None = None) -> tuple[_Slices, Ints]:
@@ -205,13 +205,13 @@ class _Records:
         nulls = length < 0
         end = start + np.where(nulls, 0, length)
         if (length < -1).any() or (end > (self._ends if ends is None else ends)).any():
-            raise _OddError
+            raise _NotVectorsError
         return _Slices(start, end, nulls), end
 
     def _take_offsets(self, delta: Ints, sections: Sequence[Section], counts: Array) -> None:
         last = np.repeat(np.array([header.last_offset_delta for header, _ in sections]), counts)
         if ((delta < 0) | (delta > last)).any():
-            raise _OddError
+            raise _NotVectorsError
         self.offset = np.repeat(np.array([header.base_offset for header, _ in sections]), counts) + delta
 
     def _take_timestamps(self, delta: Ints, sections: Sequence[Section], counts: Array) -> None:
@@ -222,11 +222,11 @@ class _Records:
         self.timestamp_ms = np.where(appended, np.repeat(newest, counts), np.repeat(base, counts) + delta)
         self.timestamp_type = appended.astype(np.int32)
         if ((self.timestamp_ms > MAX_TIMESTAMP_MS) | (self.timestamp_ms < -MAX_TIMESTAMP_MS)).any():
-            raise _OddError
+            raise _NotVectorsError
 
     def _take_headers(self, count: Ints, position: Ints) -> None:
         if (count < 0).any():
-            raise _OddError
+            raise _NotVectorsError
         self._header_counts = count
         self._headers: list[tuple[Ints, _Slices, _Slices]] = []
         records = np.flatnonzero(count)
@@ -236,13 +236,13 @@ class _Records:
             key, after = self._bytes(position[records], ends)
             value, after = self._bytes(after, ends)
             if key.nulls.any():
-                raise _OddError
+                raise _NotVectorsError
             self._headers.append((records, key, value))
             position[records] = after
             number += 1
             records = records[count[records] > number]
         if not np.array_equal(position, self._ends):
-            raise _OddError
+            raise _NotVectorsError
 
     def kept(self, keep: RowFilter, sections: Sequence[Section]) -> Ints:
         """Return the numbers of the records to keep."""

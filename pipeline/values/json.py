@@ -37,7 +37,7 @@ class JsonParser:
         kind = merged(before, found, conflicts.conflict)
         if conflicts.types and self._given is None:
             # Spark infers text for a field with two types in one batch, so infer again from the objects that fit.
-            fitting = frame.where(_fits(column, _roomy(before)))
+            fitting = frame.where(_fits(column, _widest(before)))
             kind = merged(before, self._infer(fitting, column), _Conflicts(column).conflict)
         return (kind if kind.fields else None), conflicts.notes
 
@@ -102,14 +102,14 @@ def _whole(column: Any, kind: Any) -> Any:
     return f.from_json(column.cast("string"), schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
 
 
-def _roomy(kind: Any) -> Any:
+def _widest(kind: Any) -> Any:
     """Return the type with the widest number type for every number."""
     from pyspark.sql import types as t
 
     if isinstance(kind, t.StructType):
-        return t.StructType([t.StructField(one.name, _roomy(one.dataType)) for one in kind.fields])
+        return t.StructType([t.StructField(one.name, _widest(one.dataType)) for one in kind.fields])
     if isinstance(kind, t.ArrayType):
-        return t.ArrayType(_roomy(kind.elementType))
+        return t.ArrayType(_widest(kind.elementType))
     return t.DoubleType() if isinstance(kind, t.NumericType) else kind
 
 

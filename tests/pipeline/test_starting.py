@@ -99,7 +99,7 @@ def test_a_start_that_fails_is_reported_with_its_last_cause(said, message):
 
 PROGRAM = """
 import subprocess, sys
-from odradek.pipeline.starting import without_greeting
+from odradek.pipeline.starting import without_start_lines
 
 lines = [
     "WARNING: Using incubator modules: jdk.incubator.vector",
@@ -109,7 +109,7 @@ lines = [
     "ERROR a real one",
 ]
 echo = "import sys; print(*sys.argv[1:], sep=chr(10), file=sys.stderr); input(); print('later', file=sys.stderr)"
-with without_greeting():
+with without_start_lines():
     jvm = subprocess.Popen([sys.executable, "-c", echo, *lines], stdin=subprocess.PIPE)
 print("from Python", file=sys.stderr)
 jvm.communicate(b"go on")
