@@ -38,6 +38,9 @@ def test_a_lost_disk_of_a_controller_leaves_nothing_to_register(invariants) -> N
 
 def test_of_each_partition_one_replica_stays_trusted(invariants) -> None:
     brokers = trusted(invariants, partition(1, 2), partition(2, 3, 4))
+    brokers.will_lose_disk(1)
+    assert not brokers.may_end_uncleanly(2), "also while the other one is still ending"
+    assert brokers.may_end_uncleanly(3)
     brokers.loses_disk(1)
     assert not brokers.may_end_uncleanly(2)
     assert brokers.may_end_uncleanly(3)
@@ -45,7 +48,7 @@ def test_of_each_partition_one_replica_stays_trusted(invariants) -> None:
 
 def test_a_replica_that_is_being_added_is_not_trusted(invariants) -> None:
     brokers = trusted(invariants, partition(1, 2, 3))
-    brokers.loses_disk(1)
+    brokers.will_lose_disk(1)
     brokers.ends_uncleanly(2)
     trusted_now = partition(1, 2, 3, 4, adding=(4,))
     invariants.image = MetadataImage(

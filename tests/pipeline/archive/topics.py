@@ -46,7 +46,7 @@ def produce(connection: Connection, topic: str, values: Iterable[bytes | None], 
 
 
 def produce_transactions(connection: Connection, topic: str, fates: Sequence[bool], records: int = 5) -> None:
-    """One transaction per value in partition 0, committed or aborted."""
+    """One transaction per value in partition 0, committed or aborted; returns when all have their markers."""
     producer = Producer({**connection.for_librdkafka(), "transactional.id": f"{topic}-writer"})
     producer.init_transactions()
     for number, is_committed in enumerate(fates):
@@ -55,6 +55,7 @@ def produce_transactions(connection: Connection, topic: str, fates: Sequence[boo
             producer.produce(topic, b"in transaction %d %d" % (number, record), partition=0)
         producer.flush()
         producer.commit_transaction() if is_committed else producer.abort_transaction()
+    await_markers(connection, topic)
 
 
 def await_markers(connection: Connection, topic: str) -> None:

@@ -223,6 +223,7 @@ class Faults:
             return
         votes = node in self._voters and (self._changes is None or not self._changes.lose(node))
         self._ending[host] = None
+        self._trusted.will_lose_disk(node)
         await host.crash(power_cut=True)
         self._world.record(host.host, "disk lost" if votes else "disk lost with the metadata log")
         self._trusted.loses_disk(node)

@@ -39,10 +39,13 @@ class TrustedBrokers:
         self._forget_what_is_repaired()
         return self._invariants.in_sync() and not self._has_lost_disk and self._is_other_trusted(node)
 
-    def loses_disk(self, node: int) -> None:
-        """Record that a node's disk is lost. A controller has no replicas, so it is not added to `lost`."""
+    def will_lose_disk(self, node: int) -> None:
+        """Record that a node ends, after which its disk is lost. Other faults may begin before the node has ended."""
         self.ends_uncleanly(node)
         self._has_lost_disk = True
+
+    def loses_disk(self, node: int) -> None:
+        """Record that the node's disk is lost now. A controller has no replicas, so it is not added to `lost`."""
         if node in self._brokers:
             self._invariants.lost.add(node)
 
