@@ -19,7 +19,9 @@ from odradek.wire.errors import ProtocolError
 from odradek.wire.headers import encode_request
 from odradek.wire.messages import request_class
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from odradek.wire.messages.fetch import FetchRequest
 from odradek.wire.records.builder import SimpleRecord, build_batch
+from odradek.wire.schema.codec import decode
 from odradek.wire.schema.schema import FieldSpec
 from odradek.wire.schema.types import WireType
 from tests.wire.wire_catalogue import golden_frames
@@ -48,6 +50,9 @@ NAMES = (
 )
 SHORT_WAITS = (-(2**31), -1, 0, 1, 2)
 """Values of fields that limit how long an answer may wait, in milliseconds."""
+
+LONGEST_FETCH_MS = 1000
+"""The longest wait of a fetch; mutated frames with a longer one are not sent."""
 
 LONG_WAITS = (0, 6000, 10_000, 2**31 - 1)
 """Values of the time-outs of sessions, rebalances and transactions, which no test waits for."""
@@ -189,6 +194,12 @@ class Grammar:
         return content.replace(struct.pack(">h", len(old)) + old, struct.pack(">h", len(text)) + text)
 
     def _mutated(self, frame: bytes) -> bytes:
+        while True:
+            content = self._altered(frame)
+            if not waits_long(content):
+                return content
+
+    def _altered(self, frame: bytes) -> bytes:
         chance, content = self.chance, bytearray(frame)
         for _ in range(chance.randrange(1, 4)):
             position = chance.randrange(8, len(content) + 1)  # the bytes before are API key, version and correlation id
@@ -216,6 +227,18 @@ def _uvarint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def waits_long(frame: bytes) -> bool:
+    """True for a fetch that may wait longer for records than any client's frame does."""
+    try:
+        header, body_at = decode_request_header(frame)
+        if header.api_key is not ApiKey.FETCH:
+            return False
+        request, _ = decode(FetchRequest, header.api_version, frame, body_at)
+    except ProtocolError:
+        return False
+    return request.max_wait_ms > LONGEST_FETCH_MS
 
 
 def _is_served(frame: bytes) -> bool:

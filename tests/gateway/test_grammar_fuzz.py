@@ -15,9 +15,9 @@ from random import Random
 import pytest
 from gateway_brokers import ProductionEnvironment, ThreadBroker
 from gateway_client import TIMEOUT_S, RawClient, batch_of
-from request_grammar import TOPICS, Grammar
+from request_grammar import TOPICS, Grammar, waits_long
 
-from odradek.wire.api_keys import ApiKey
+from odradek.wire.api_keys import ADVERTISED, ApiKey
 from odradek.wire.headers import decode_response
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.metadata import MetadataRequest
@@ -129,6 +129,14 @@ def complaints():
     logging.disable(logging.NOTSET)
     log.removeHandler(handler)
     gc.unfreeze()
+
+
+def test_no_frame_waits_for_long():
+    """The fuzz waits for each answer; a mutated fetch of an empty partition could wait for days."""
+    grammar = Grammar(Random(1), list)
+    low, high = ADVERTISED[ApiKey.FETCH]
+    frames = [grammar.frame(ApiKey.FETCH, version) for _ in range(300) for version in range(low, high + 1)]
+    assert not any(waits_long(frame) for frame in frames)
 
 
 @pytest.mark.torture
