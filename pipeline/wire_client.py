@@ -247,7 +247,7 @@ class WireClient:
         for topic in answer.topics:
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
                 continue
-            _check(topic.error_code, f"topic {topic.name!r}")
+            check(topic.error_code, f"topic {topic.name!r}")
             parts = sorted(topic.partitions, key=lambda part: part.partition_index)
             found[topic.name] = TopicInfo(topic.topic_id, tuple([part.leader_id for part in parts]))
         self._topics |= found
@@ -318,7 +318,7 @@ class WireClient:
             request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
             for topic in self.request(request, ListOffsetsResponse, leader).topics:
                 for part in topic.partitions:
-                    _check(part.error_code, f"the offsets of {topic.name}-{part.partition_index}")
+                    check(part.error_code, f"the offsets of {topic.name}-{part.partition_index}")
                     found[TopicPartition(topic.name, part.partition_index)] = part.offset
         return found
 
@@ -408,7 +408,7 @@ class WireClient:
             request = DeleteRecordsRequest(topics=tuple(topics), timeout_ms=round(self.timeout_s * 1000))
             for topic in self.request(request, DeleteRecordsResponse, leader).topics:
                 for part in topic.partitions:
-                    _check(part.error_code, f"the log start of {topic.name}-{part.partition_index}")
+                    check(part.error_code, f"the log start of {topic.name}-{part.partition_index}")
 
 
 def in_parts(parts: Buffer | Sequence[Buffer]) -> memoryview:
@@ -425,7 +425,8 @@ def _by_topic(places: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
     return list(found.items())
 
 
-def _check(code: int, what: str) -> None:
+def check(code: int, what: str) -> None:
+    """Raise BrokerError for an error code in a response about `what`."""
     if code:
         raise BrokerError(code, f"{what}: {error_name(code)}")
 
@@ -456,14 +457,14 @@ def _fetch_request(
 
 
 def _fetched(answer: FetchResponse, known: Mapping[str, UUID]) -> dict[TopicPartition, Fetched]:
-    _check(answer.error_code, "Fetch")
+    check(answer.error_code, "Fetch")
     names = {topic_id: name for name, topic_id in known.items() if topic_id != ZERO_UUID}
     found: dict[TopicPartition, Fetched] = {}
     for topic in answer.responses:
         name = topic.topic or names.get(topic.topic_id, "")
         for part in topic.partitions:
             if part.error_code in RETRIABLE:
-                _check(part.error_code, f"{name}-{part.partition_index}")
+                check(part.error_code, f"{name}-{part.partition_index}")
             records: Any = part.records
             found[TopicPartition(name, part.partition_index)] = Fetched(
                 part.error_code,

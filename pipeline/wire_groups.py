@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from odradek.pipeline.topic_partition import Offsets, TopicPartition
-from odradek.pipeline.wire_client import BrokerError, WireClient
-from odradek.pipeline.wire_socket import error_name
+from odradek.pipeline.wire_client import BrokerError, WireClient, check
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -48,7 +47,7 @@ class WireGroups:
         found: dict[str, str] = {}
         for node in self._client.nodes():
             answer = self._client.request(ListGroupsRequest(), ListGroupsResponse, node)
-            _check(answer.error_code, "the list of groups")
+            check(answer.error_code, "the list of groups")
             found |= {one.group_id: one.group_state for one in answer.groups if one.group_type.lower() in OF_CONSUMERS}
         return found
 
@@ -63,11 +62,11 @@ class WireGroups:
     def _committed(self, group: str) -> dict[TopicPartition, Committed]:
         request = OffsetFetchRequest(group_id=group, topics=None)
         answer = self._client.request(request, OffsetFetchResponse, self._coordinator(group))
-        _check(answer.error_code, f"the offsets of group {group!r}")
+        check(answer.error_code, f"the offsets of group {group!r}")
         found: dict[TopicPartition, Committed] = {}
         for topic in answer.topics:
             for part in topic.partitions:
-                _check(part.error_code, f"the offset of group {group!r} for {topic.name}-{part.partition_index}")
+                check(part.error_code, f"the offset of group {group!r} for {topic.name}-{part.partition_index}")
                 if part.committed_offset >= 0:
                     place = TopicPartition(topic.name, part.partition_index)
                     found[place] = Committed(part.committed_offset, part.metadata or "")
@@ -97,17 +96,12 @@ class WireGroups:
         for topic in answer.topics:
             for part in topic.partitions:
                 what = f"the commit of group {group!r} for {topic.name}-{part.partition_index}"
-                _check(part.error_code, what)
+                check(part.error_code, what)
 
     def _coordinator(self, group: str) -> int:
         answer = self._client.request(FindCoordinatorRequest(key=group), FindCoordinatorResponse)
-        _check(answer.error_code, f"the coordinator of group {group!r}")
+        check(answer.error_code, f"the coordinator of group {group!r}")
         if answer.node_id < 0:
             raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group!r} has no coordinator")
         self._client.add_broker(answer.node_id, answer.host, answer.port)
         return answer.node_id
-
-
-def _check(code: int, what: str) -> None:
-    if code:
-        raise BrokerError(code, f"{what}: {error_name(code)}")

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from odradek.pipeline.topic_partition import TopicPartition
-from odradek.pipeline.wire_client import BrokerError, Fetched, WireClient
-from odradek.pipeline.wire_socket import error_name
+from odradek.pipeline.wire_client import Fetched, WireClient, check
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import BatchHeader, iter_headers
 from odradek.wire.records.reader import ControlType, read_control_marker
@@ -45,10 +44,10 @@ def explain(client: WireClient, place: TopicPartition, gaps: Sequence[Gap]) -> C
 def _fetch(client: WireClient, place: TopicPartition, position: int) -> Fetched:
     """Return the response, without an error or with OFFSET_OUT_OF_RANGE. Raises BrokerError for any other."""
     answers = client.fetch({place: position}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=0)
-    error = answers[place].error
-    if error not in (0, ErrorCode.OFFSET_OUT_OF_RANGE):
-        raise BrokerError(error, f"{place.topic}-{place.partition} at offset {position}: {error_name(error)}")
-    return answers[place]
+    fetched = answers[place]
+    if fetched.error != ErrorCode.OFFSET_OUT_OF_RANGE:
+        check(fetched.error, f"{place.topic}-{place.partition} at offset {position}")
+    return fetched
 
 
 def _advance(fetched: Fetched, reasons: "_Reasons", position: int) -> int:

@@ -21,7 +21,7 @@ from odradek.pipeline.mirroring.batches import COMPACTED, RETENTION, Chunk, chun
 from odradek.pipeline.report import PartitionReport
 from odradek.pipeline.retrying import Retries
 from odradek.pipeline.topic_partition import EARLIEST, Offsets, TopicPartition
-from odradek.pipeline.wire_client import RETRIABLE, BrokerError, Fetched, Imported, TopicGoneError, WireClient
+from odradek.pipeline.wire_client import RETRIABLE, BrokerError, Fetched, Imported, TopicGoneError, WireClient, check
 from odradek.pipeline.wire_socket import ConnectionLostError, error_name
 from odradek.wire.errors import ErrorCode
 
@@ -166,10 +166,7 @@ class Reader:
         part = self._waiting[place]
         if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._skip_deleted(client, part)
-        if fetched.error:
-            raise BrokerError(
-                fetched.error, f"{place.topic}-{place.partition} at the source: {error_name(fetched.error)}"
-            )
+        check(fetched.error, f"{place.topic}-{place.partition} at the source")
         chunk = chunk_of(fetched.records, part.next_offset)
         return _counted(part, chunk) if chunk.end_offset > part.next_offset else None
 

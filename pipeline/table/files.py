@@ -4,7 +4,8 @@ import errno
 import os
 import shutil
 import uuid
-from pathlib import Path
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from odradek.pipeline.errors import PipelineError
@@ -38,8 +39,8 @@ class Files(Protocol):
         ...
 
     def move(self, source: str, target: str) -> bool:
-        """Rename a file to its final name, durably; return False if it does not exist under its old one, as after an
-        earlier call.
+        """Rename a file to its final name, which `sync_names` makes durable; return False if it does not exist under
+        its old one, as after an earlier call.
         """
         ...
 
@@ -51,8 +52,12 @@ class Files(Protocol):
         """Delete a file, or a folder with its contents; no error if there is none."""
         ...
 
-    def sync(self, name: str) -> None:
-        """Make a file written by Spark durable, if it is not yet, with its name and those of its folders."""
+    def sync(self, names: Collection[str]) -> None:
+        """Make files written by Spark durable, if they are not yet, with their names and those of their folders."""
+        ...
+
+    def sync_names(self, names: Collection[str]) -> None:
+        """Make the names of files and of their folders durable, if they are not yet."""
         ...
 
 
@@ -99,13 +104,11 @@ class LocalFiles:
 
     def move(self, source: str, target: str) -> bool:
         """See Files."""
-        folder = (self._root / target).parent
-        _make_folder(folder)
+        (self._root / target).parent.mkdir(parents=True, exist_ok=True)
         try:
             (self._root / source).rename(self._root / target)
         except FileNotFoundError:
             return False
-        _sync(folder)
         return True
 
     def exists(self, name: str) -> bool:
@@ -120,11 +123,15 @@ class LocalFiles:
         else:
             path.unlink(missing_ok=True)
 
-    def sync(self, name: str) -> None:
+    def sync(self, names: Collection[str]) -> None:
         """See Files."""
-        path = self._root / name
-        _sync(path)
-        for folder in path.relative_to(self._root).parents:
+        for name in names:
+            _sync(self._root / name)
+        self.sync_names(names)
+
+    def sync_names(self, names: Collection[str]) -> None:
+        """See Files. Each folder is synced once."""
+        for folder in dict.fromkeys(folder for name in names for folder in PurePosixPath(name).parents):
             _sync(self._root / folder)
 
 

@@ -4,6 +4,7 @@
 # pyright: reportPrivateUsage=false
 
 import uuid
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from odradek.pipeline.errors import PipelineError
@@ -73,8 +74,11 @@ class HadoopFiles:
         """See Files."""
         self._files.delete(self._path(name), True)
 
-    def sync(self, name: str) -> None:
+    def sync(self, names: Collection[str]) -> None:
         """Do nothing: files of such a system are durable when they are closed."""
+
+    def sync_names(self, names: Collection[str]) -> None:
+        """Do nothing: names of such a system are durable at once."""
 
     def _rename(self, source: Any, target: Any) -> bool:  # noqa: ANN401 - Java objects
         from py4j.protocol import Py4JJavaError

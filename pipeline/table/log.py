@@ -92,8 +92,10 @@ class Log:
         for path in entry.removed:
             self.files.delete(path)
         folder = f"{STAGING}/{entry.staging}"
-        for target, source in self.moves(entry):
+        moves = list(self.moves(entry))
+        for target, source in moves:
             self.files.move(f"{folder}/{source}", target)
+        self.files.sync_names([target for target, _ in moves])
         if entry.staging:
             self.files.delete(folder)
 
@@ -172,8 +174,7 @@ class Writer:
         Raises FencedError if the job was fenced, and deletes the staging folder; PipelineError if an earlier commit of
         this writer that seemed to fail has succeeded. Then nothing was committed.
         """
-        for _, source in self.log.moves(entry):
-            self.log.files.sync(f"{STAGING}/{entry.staging}/{source}")
+        self.log.files.sync([f"{STAGING}/{entry.staging}/{source}" for _, source in self.log.moves(entry)])
         try:
             added = self.log.add(replace(entry, role=self.role, writer=self.name, at_ms=now_ms()), self._refuse)
         except FencedError:

@@ -9,16 +9,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Self
 
+import imported_broker
 import trio
 from off_the_loop import OffTheLoopStore
 
 from odradek.gateway.config import load_config
-from odradek.gateway.early_imports import late_modules
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.process import Broker, open_broker
 from odradek.gateway.testing.ports import free_ports
@@ -27,22 +26,6 @@ from odradek.storage_backends.interface import Store, StoreError
 from odradek.storage_backends.opener import open_store
 
 START_TIMEOUT_S = 60
-
-IMPORTED = """
-from importlib import import_module
-from odradek.gateway.cli.main import main
-from odradek.gateway.early_imports import late_modules
-
-for name in late_modules(is_alone=True):
-    import_module(name)
-main()
-"""
-
-
-def import_late() -> None:
-    """Imports what a broker imports at first use, so that no import is a long turn of its event loop."""
-    for name in late_modules(is_alone=True):
-        import_module(name)
 
 
 class _Plan(FaultPlan):
@@ -108,7 +91,7 @@ class ThreadBroker:
         self.address = ("127.0.0.1", self.port)
 
     def start(self) -> None:
-        import_late()
+        imported_broker.import_late()
         self._ready = threading.Event()
         self._failure = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -190,7 +173,7 @@ class ProcessBroker:
         self.log_path = directory.parent / f"{directory.name}.log"
         self.port = free_port()
         self._arguments = arguments
-        self._program = ["-c", IMPORTED] if is_imported else ["-m", "odradek"]
+        self._program = ["-P", imported_broker.__file__] if is_imported else ["-m", "odradek"]
         self.process: subprocess.Popen[str] | None = None
 
     @property

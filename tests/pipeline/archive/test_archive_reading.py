@@ -92,7 +92,8 @@ def test_each_file_system_does_what_a_table_needs(spark, tmp_path, make):
     assert files.move("log/1", "deep/er/1")
     assert not files.move("log/1", "deep/er/1")
     assert files.exists("deep/er/1")
-    files.sync("deep/er/1")
+    files.sync(["deep/er/1"])
+    files.sync_names(["deep/er/1"])
     files.delete("deep")
     files.delete("deep")
     assert files.names() == ["log"]

@@ -157,7 +157,7 @@ def test_names_of_files_and_folders_are_synced_before_a_step_counts_and_after_it
     synced.clear()
     writer.commit(entry)
     before = [step / "data" / "date=1" / "a.parquet", step / "data" / "date=1", step / "data", step]
-    after = [root / LOG, root, root / "date=1"]
+    after = [root / LOG, root / "date=1", root]
     folders = [path for path in synced if not path.name.startswith(TEMPORARY)]
     assert folders == [*before, root / STAGING, hidden, root, *after]
 
