@@ -169,7 +169,9 @@ def serve(
         return
     _log_to_stderr(log_level, as_json=as_json, node_id=log_node)
     if sys.__stderr__ is not None:
-        faulthandler.enable(sys.__stderr__)  # if a signal such as SIGBUS ends the process, the log says where
+        # If a signal such as SIGBUS ends the process, the log says where. Only the thread that got the signal is read:
+        # the frames of a running thread change meanwhile, and reading them can end the process before all is printed.
+        faulthandler.enable(sys.__stderr__, all_threads=False)
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
     if metrics is not None:
         overrides["odradek.metrics.listen"] = f"{metrics[0]}:{metrics[1]}"

@@ -52,7 +52,8 @@ class FaultyEnvironment(ProductionEnvironment):
         self._plan = _Plan(Random(1), self.faults, self._delay)
 
     def open_store(self, url: str) -> Store:
-        return OffTheLoopStore(FaultyStore(open_store(url), self._plan))
+        self.store = OffTheLoopStore(FaultyStore(open_store(url), self._plan))
+        return self.store
 
     def _delay(self, seconds: float) -> None:
         self.waiting.release()

@@ -230,7 +230,7 @@ def test_the_default_address_is_this_machine_only_and_any_setting_of_listeners_r
     assert load(tmp_path / "server.properties", {}).listeners == (Endpoint("PLAINTEXT", "10.0.0.2", 2),)
 
 
-def test_a_signal_that_ends_the_process_leaves_its_stacks_in_the_log(tmp_path):
+def test_a_signal_that_ends_the_process_leaves_its_stack_in_the_log(tmp_path):
     with serving("--listen", "127.0.0.1:0", "--data", "d", folder=tmp_path) as (process, _):
         process.send_signal(signal.SIGBUS)
         _, stderr = process.communicate(timeout=30)

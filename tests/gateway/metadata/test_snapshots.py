@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -37,12 +38,37 @@ def storage(request, tmp_path):
     return f"lmdb://{tmp_path}/data" if request.param == "lmdb" else f"sqlite:///{tmp_path}/data.db"
 
 
-def fill(storage, **config):
-    """Creates topics one by one and deletes the first; returns the log start offset and the newest snapshot."""
+def is_trimmed(broker):
+    """True once the newest snapshot has all but the last records, and nothing before it is left."""
+    replica = broker.broker.services.quorum.replica
+    between_bytes = OFTEN["metadata_log_max_record_bytes_between_snapshots"]
+    known, start, grown_bytes = broker.in_trio(
+        lambda: ([*replica.snapshots.known], replica.log.log_start_offset, replica.unsnapshotted_bytes)
+    )
+    stored = [snapshot_of(key) for key in broker.env.store.partitions() if snapshot_of(key) is not None]
+    return stored == known and [start] == [each.end_offset for each in known] and grown_bytes < between_bytes
+
+
+def has_snapshot(broker):
+    return extent(broker)[1] is not None
+
+
+def at_once(_broker):
+    return True
+
+
+def fill(storage, until=is_trimmed, **config):
+    """Creates topics one by one and deletes the first; returns the log start offset and the newest snapshot.
+
+    The broker stops when `until(broker)`: snapshots are written and trimmed beside the requests. A failing test ends by
+    its time-out.
+    """
     with ThreadBroker(storage, **(OFTEN | config)) as broker, RawClient(broker.address) as client:
         for name in TOPICS:
             client.create_topic(name)
         client.call(DeleteTopicsRequest(topics=(DeleteTopicState(name=TOPICS[0]),), timeout_ms=60_000), 6)
+        while not until(broker):
+            time.sleep(0.01)
         image = extent(broker)[2]
         if storage == "memory://":
             return extent(broker)
@@ -88,6 +114,8 @@ def test_readers_beside_the_broker_know_the_topics_of_a_trimmed_log(storage):
         for name in TOPICS[1:]:
             client.create_topic(name)
         client.call(DeleteTopicsRequest(topics=(DeleteTopicState(name=TOPICS[1]),), timeout_ms=60_000), 6)
+        while not is_trimmed(broker):
+            time.sleep(0.01)
         start, _, image = extent(broker)
         assert start > 0
         for catalog in (reader, Catalog(logs)):
@@ -116,12 +144,12 @@ def test_a_metadata_log_that_is_missing_is_an_error_of_the_store(storage, monkey
 
 
 def test_settings_that_are_large_keep_the_log_whole(storage):
-    start, newest, _ = fill(storage, metadata_log_max_record_bytes_between_snapshots=1_000_000)
+    start, newest, _ = fill(storage, at_once, metadata_log_max_record_bytes_between_snapshots=1_000_000)
     assert (start, newest) == (0, None)
 
 
 def test_the_log_stays_until_snapshots_and_log_are_too_large(storage):
-    start, newest, _ = fill(storage, metadata_max_retention_bytes=10_000_000)
+    start, newest, _ = fill(storage, has_snapshot, metadata_max_retention_bytes=10_000_000)
     assert start == 0
     assert newest is not None
 
@@ -157,6 +185,8 @@ def test_what_a_crash_leaves_of_a_snapshot_is_dropped_with_the_next(storage):
     with ThreadBroker(storage, **OFTEN) as broker, RawClient(broker.address) as client:
         for number in range(6):
             client.create_topic(f"more-{number}")
+        while not is_trimmed(broker):
+            time.sleep(0.01)
     whole, every = whole_and_all(storage)
     assert [snapshot_key(*each) for each in whole] == every
     assert half not in every
@@ -246,7 +276,7 @@ def test_a_snapshot_that_cannot_be_written_is_logged_and_the_broker_serves(caplo
         raise StoreFullError("no space is left")
 
     monkeypatch.setattr(Snapshots, "write", fails)
-    start, newest, image = fill("memory://")
+    start, newest, image = fill("memory://", at_once)
     assert (start, newest) == (0, None)
     assert set(TOPICS[1:]) == set(image.topics_by_name)
     assert logged(caplog, logging.WARNING, "cannot write a snapshot of the metadata", "no space is left")
