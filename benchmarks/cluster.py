@@ -2,7 +2,7 @@
 
 Each side is three nodes on this machine, each controller and broker, with the same properties
 (`compat_tests.clusters`), three replicas and `min.insync.replicas=2`; Kafka's JVMs have a heap of 1 GB each. The CPU is
-that of all nodes. The last case compares `odradek serve --brokers 2` with one broker.
+that of all nodes. The last cases compare `odradek serve --brokers 2` with one broker.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.brokers import BOTH, RunningBroker, Side
 from benchmarks.cases import CPU, FLUSH_MESSAGES, KAFKA, ODRADEK, Case, Effort, Figure, Mode, NotMeasuredError
+from benchmarks.cpu_limit import limited
 from benchmarks.loads import run_load
 from benchmarks.proc import cpu_seconds, memory_mb
 from compat_tests.clusters import REPLICATED, KafkaNodes, Nodes, OdradekNodes
@@ -36,9 +37,11 @@ SETTINGS = {**REPLICATED, **BOTH, "offsets.topic.num.partitions": "10", "transac
 RATE = 1000
 IDLE_S = 20.0
 SETTLE_S = 5.0
+WARM_UP_S = 20.0
 ASK_EVERY_S = 0.01
 FAIL_OVER_WITHIN_S = 60.0
 CONNECTIONS = 16
+BROKER_CORES = 0.25
 _numbers = count(1)
 
 
@@ -48,11 +51,13 @@ def nodes_of(side: Side) -> Nodes:
 
 
 def _started(name: str) -> Nodes:
-    """Start the nodes, and produce for 2 s, so that the JVMs compile their code."""
+    """Start the nodes, and produce and consume for a while, so that the JVMs compile their code."""
     nodes = _program(name)
     with _topic(nodes.bootstrap, 12, Mode.PAGE_CACHE) as topic:
         arguments = {"bootstrap": nodes.bootstrap, "topic": topic, "partitions": 12}
         run_load("librdkafka", "produce", **arguments, size_bytes=1000, duration_s=2.0)
+    with _topic(nodes.bootstrap, 1, Mode.PAGE_CACHE) as topic:
+        run_load("librdkafka", "latency", bootstrap=nodes.bootstrap, topic=topic, rate=RATE, duration_s=WARM_UP_S)
     return nodes
 
 
@@ -131,17 +136,28 @@ def idle(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
 def two_brokers(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
     """Small synchronous requests a second of `serve --brokers 2`, as a multiple of one broker's, and the CPU.
 
-    The load uses the same cores as the brokers, so the rate says little about them. `capacity` is computed from their
-    CPU time: the requests that two brokers with a core each could serve, as a multiple of one broker's with a core.
+    The load uses the same cores as the brokers, so the rate says little about them on a machine with few cores.
     """
-    one = _synchronous(side, 1, mode, effort)
-    two = _synchronous(side, 2, mode, effort)
-    capacity = 2 * one[CPU] / two[CPU]
-    return {"rate": two["rate"], "times": two["rate"] / one["rate"], "capacity": capacity, CPU: two[CPU]}
+    return _two_to_one(side, mode, effort, None)
 
 
-def _synchronous(side: Side, brokers: int, mode: Mode, effort: Effort) -> Mapping[str, float]:
-    with _serving(side, brokers) as (bootstrap, pids), _topic(bootstrap, CONNECTIONS, mode, on=brokers) as topic:
+def two_limited_brokers(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float]:
+    """The same with a limit to a small share of a core for each broker, so that the load has enough time of its own."""
+    return _two_to_one(side, mode, effort, BROKER_CORES)
+
+
+def _two_to_one(side: Side, mode: Mode, effort: Effort, cores: float | None) -> Mapping[str, float]:
+    one = _synchronous(side, 1, mode, effort, cores)
+    two = _synchronous(side, 2, mode, effort, cores)
+    return {"rate": two["rate"], "times": two["rate"] / one["rate"], CPU: two[CPU]}
+
+
+def _synchronous(side: Side, brokers: int, mode: Mode, effort: Effort, cores: float | None) -> Mapping[str, float]:
+    with (
+        _serving(side, brokers) as (bootstrap, pids),
+        _topic(bootstrap, CONNECTIONS, mode, on=brokers) as topic,
+        nullcontext() if cores is None else limited(pids, cores),
+    ):
         before = sum([cpu_seconds(pid) for pid in pids])
         done = run_load(
             "raw",
@@ -273,6 +289,7 @@ def _partitions_12(side: Side, mode: Mode, effort: Effort) -> Mapping[str, float
 
 
 _RATE = (Figure("rate", "MB/s"),)
+_TIMES = (Figure("rate", "req/s"), Figure("times", "times one broker's"))
 _PAGE = (Mode.PAGE_CACHE,)
 
 CASES = (
@@ -313,14 +330,19 @@ CASES = (
     Case(
         "cluster-two-brokers",
         "serve --brokers 2: 16 connections, 100 B a request",
-        (
-            Figure("rate", "req/s"),
-            Figure("times", "times one broker's"),
-            Figure("capacity", "times one broker's, by the processor time a request"),
-        ),
+        _TIMES,
         two_brokers,
         modes=(Mode.FSYNC,),
         sides=(ODRADEK,),
         absent="one JVM uses all cores",
+    ),
+    Case(
+        "cluster-two-brokers-limited",
+        f"the same with {BROKER_CORES} cores for each broker",
+        _TIMES,
+        two_limited_brokers,
+        sides=(ODRADEK,),
+        absent="one JVM uses all cores",
+        quick_modes=(Mode.FSYNC,),
     ),
 )

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.cases import CPU, KAFKA, ODRADEK, Case, Effort, Figure, Mode, NotMeasuredError
 from benchmarks.cold import acknowledged_ms
+from benchmarks.cpu_limit import parse_cpu_stat
 from benchmarks.java_perf import parse_consumer, parse_producer
 from benchmarks.machine import ready_memory
 from benchmarks.proc import parse_smaps_rollup, parse_stat
@@ -68,6 +69,12 @@ def test_ratios_are_paired_by_round_and_leave_out_what_is_not_there():
 def test_spread_of_nothing_is_none():
     assert Spread.of([]) is None
     assert Spread.of([3, 1, 2]) == Spread(2, 1, 3, 3)
+
+
+def test_periods_are_read_from_both_versions_of_control_groups():
+    assert parse_cpu_stat("nr_periods 12\nnr_throttled 9\nthrottled_time 4711\n") == (12, 9)
+    v2 = "usage_usec 5\nuser_usec 3\nsystem_usec 2\nnr_periods 3\nnr_throttled 1\nthrottled_usec 9\nnr_bursts 0\n"
+    assert parse_cpu_stat(v2) == (3, 1)
 
 
 def test_percentile_is_the_nearest_rank():
