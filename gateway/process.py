@@ -187,33 +187,31 @@ async def open_broker(config: BrokerConfig, env: Environment) -> "AsyncGenerator
 @asynccontextmanager
 async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord) -> "AsyncGenerator[Broker]":
     store = await env.run_blocking(lambda: env.open_store(config.storage_url))
+    listeners: dict[str, Sequence[Listener]] = {}
     try:
-        listeners = await _bind(config, env)
-        try:
-            async with trio.open_nursery() as nursery:
-                advertised = _advertised(env, config.advertised_listeners, listeners)
-                controllers = _advertised(env, config.node.advertised_controller_listeners, listeners)
-                services = await _assemble(config, env, store, nursery, advertised, controllers, loop)
-                yield Broker(services, listeners)
-                with trio.CancelScope(shield=True):
-                    await services.replicas.close()
-                    await services.controller.close()
-                    await services.life.logs_closed()
-                nursery.cancel_scope.cancel()
-        finally:
-            for bound in listeners.values():
-                for listener in bound:
-                    listener.close()
+        await _bind(config, env, listeners)
+        async with trio.open_nursery() as nursery:
+            advertised = _advertised(env, config.advertised_listeners, listeners)
+            controllers = _advertised(env, config.node.advertised_controller_listeners, listeners)
+            services = await _assemble(config, env, store, nursery, advertised, controllers, loop)
+            yield Broker(services, listeners)
+            with trio.CancelScope(shield=True):
+                await services.replicas.close()
+                await services.controller.close()
+                await services.life.logs_closed()
+            nursery.cancel_scope.cancel()
     finally:
+        for bound in listeners.values():
+            for listener in bound:
+                listener.close()
         with trio.CancelScope(shield=True):
             await env.run_blocking(store.close)
 
 
-async def _bind(config: BrokerConfig, env: Environment) -> dict[str, Sequence[Listener]]:
-    listeners: dict[str, Sequence[Listener]] = {}
+async def _bind(config: BrokerConfig, env: Environment, listeners: dict[str, Sequence[Listener]]) -> None:
+    """Bind all listeners, and add each to `listeners` at once: the caller closes them if a later one fails."""
     for endpoint in (*config.listeners, *config.node.controller_listeners):
         listeners[endpoint.name] = await env.listen(endpoint.host, endpoint.port)
-    return listeners
 
 
 def _advertised(

@@ -115,6 +115,25 @@ class ConnectionDriver:
         self._pipeline.end_input()
         self._close_if_done()
 
+    @property
+    def listener(self) -> str:
+        """The name of the listener that accepted it."""
+        return self._session.listener
+
+    @property
+    def peer_host(self) -> str:
+        """The client's address, without the port."""
+        return self.transport.peer_host
+
+    @property
+    def is_closed(self) -> bool:
+        """True if it is closed; tasks may still work for it."""
+        return self._pipeline.state is CLOSED
+
+    def idle_ms(self, now_ms: int) -> int:
+        """The time since bytes were last sent or received."""
+        return self._activity.idle_ms(now_ms)
+
     def stale_cause(self, now_ms: int) -> str | None:
         """The reason to close the connection as stale, for the log; None if it is not stale."""
         config = self._settings.config

@@ -1,21 +1,22 @@
 """Accepts connections on every listener, enforces the limits, and drains the connections at shutdown.
 
 The limits are Kafka's: `max.connections`, `max.connections.per.ip`, `max.connection.creation.rate`,
-`connections.max.idle.ms`. A connection beyond `max.connections` waits until another one ends, one beyond the creation
-rate until the rate allows it, and one beyond the limit of its address is closed at once. Each of these is logged.
+`connections.max.idle.ms`. A connection beyond the creation rate waits until the rate allows it, one beyond
+`max.connections` until another one ends (`connection_quota.py` has the exceptions), and one beyond the limit of its
+address is closed at once. Each of these is logged.
 """
 
 import errno
 import logging
-from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 import trio
 
 from odradek.gateway.assembly import Services
 from odradek.gateway.env.signals import Condition
 from odradek.gateway.net.transport import DescriptorReserveError, Listener, Transport
-from odradek.gateway.server.connection_rate import ConnectionRate
+from odradek.gateway.server.connection_quota import ConnectionQuota
 from odradek.gateway.server.dispatch import Dispatcher
 from odradek.gateway.server.driver import ConnectionDriver
 from odradek.gateway.server.workers import Workers
@@ -43,9 +44,10 @@ class Server:
         self._listeners = listeners
         self._dispatcher = Dispatcher(services)
         self._workers = Workers(services.env.poller(), services.replicas.resources.ticker)
-        self._connections: dict[ConnectionDriver, None] = {}
-        self._per_host: Counter[str] = Counter()
-        self._rate = ConnectionRate(services.env.monotonic_ms())
+        node, now_ms = services.config.node, services.env.monotonic_ms()
+        protected = node.inter_broker_listener_name if len(node.listeners) > 1 else None
+        self._clients = ConnectionQuota[ConnectionDriver](protected, now_ms)
+        self._controllers = ConnectionQuota[ConnectionDriver](None, now_ms)
         self._stopping = False
         self._fewer = Condition()
 
@@ -59,8 +61,15 @@ class Server:
                         nursery.start_soon(self._accept_forever, name, listener)
                 nursery.start_soon(self._close_stale_forever)
         finally:
-            for connection in list(self._connections):
+            for connection in self._open():
                 connection.close()
+
+    def _open(self) -> list[ConnectionDriver]:
+        return list(chain(self._clients.open, self._controllers.open))
+
+    def _quota(self, listener: str) -> ConnectionQuota[ConnectionDriver]:
+        is_controllers = listener in self._services.config.node.controller_listener_names
+        return self._controllers if is_controllers else self._clients
 
     async def catch_up(self) -> None:
         """Wait until the requests that have arrived on connections are being handled."""
@@ -76,12 +85,12 @@ class Server:
         for bound in self._listeners.values():
             for listener in bound:
                 listener.close()
-        for connection in list(self._connections):
+        for connection in self._open():
             connection.drain()
         with trio.move_on_after(self._services.config.drain_timeout_ms / 1000):
-            while self._connections:
+            while self._clients.open or self._controllers.open:
                 await self._fewer.wait()
-        for connection in list(self._connections):
+        for connection in self._open():
             log.warning("drain timed out peer=%s", connection.transport.peer)
             connection.close()
 
@@ -102,14 +111,14 @@ class Server:
                 await trio.sleep(ACCEPT_RETRY_S)
                 continue
             try:
-                admitted = await self._slot(transport) and await self._turn(transport)
+                admitted = await self._turn(name, transport) and await self._slot(name, transport)
             except trio.Cancelled:
                 transport.close()
                 raise
             if not admitted:
                 transport.close()
                 return
-            refusal = self._refusal(transport)
+            refusal = self._refusal(name, transport)
             if refusal is None:
                 self._serve(name, transport)
             else:
@@ -134,7 +143,7 @@ class Server:
                 "connections are refused listener=%s open=%d cause=%s (raise the limit of open files, ulimit -n or "
                 "LimitNOFILE, or lower max.connections)",
                 listener,
-                len(self._connections),
+                len(self._quota(listener).open),
                 error,
             )
         else:
@@ -147,24 +156,26 @@ class Server:
                 error,
             )
 
-    async def _slot(self, transport: Transport) -> bool:
-        """Wait until `max.connections` allows one more, as Kafka does; False if the broker stops first."""
-        is_logged = False
-        while len(self._connections) >= self._services.config.max_connections and not self._stopping:
+    async def _slot(self, listener: str, transport: Transport) -> bool:
+        """Wait until `max.connections` allows one more, as Kafka does; False if the broker stops first.
+
+        There is no checkpoint after the last check, so that listeners cannot exceed the limit together.
+        """
+        is_logged, quota = False, self._quota(listener)
+        while not quota.has_room(listener, self._services.config.max_connections) and not self._stopping:
             if not is_logged:
                 is_logged = True
-                open_now = len(self._connections)
                 message = "connection waits peer=%s cause=%d connections are open (max.connections)"
-                self._services.repeats.note(message, log, logging.WARNING, message, transport.peer, open_now)
+                self._services.repeats.note(message, log, logging.WARNING, message, transport.peer, len(quota.open))
             with trio.move_on_after(SLOT_CHECK_S):  # the limit may be raised meanwhile
                 await self._fewer.wait()
         return not self._stopping
 
-    async def _turn(self, transport: Transport) -> bool:
+    async def _turn(self, listener: str, transport: Transport) -> bool:
         """Wait until `max.connection.creation.rate` allows one more; False if the broker stops first."""
         while not self._stopping:
             allowed = self._services.config.max_connection_creation_rate
-            wait_ms = self._rate.wait_ms(allowed, self._services.env.monotonic_ms())
+            wait_ms = self._quota(listener).wait_ms(listener, allowed, self._services.env.monotonic_ms())
             if not wait_ms:
                 return True
             cause = f"more than {allowed} new connections a second (max.connection.creation.rate)"
@@ -174,12 +185,11 @@ class Server:
             await trio.sleep(min(wait_ms / 1000, SLOT_CHECK_S))  # the rate may be raised meanwhile
         return False
 
-    def _refusal(self, transport: Transport) -> str | None:
+    def _refusal(self, listener: str, transport: Transport) -> str | None:
         config = self._services.config
         allowed = config.max_connections_per_ip_overrides.get(transport.peer_host, config.max_connections_per_ip)
-        if self._per_host[transport.peer_host] >= allowed:
-            return f"{self._per_host[transport.peer_host]} connections from there (max.connections.per.ip)"
-        return None
+        found = self._quota(listener).from_host(transport.peer_host)
+        return f"{found} connections from there (max.connections.per.ip)" if found >= allowed else None
 
     def _serve(self, name: str, transport: Transport) -> None:
         if self._stopping:  # it was accepted just before the drain
@@ -188,33 +198,37 @@ class Server:
         connection = ConnectionDriver(
             transport, name, self._services, self._dispatcher, self._workers, self._connection_ended
         )
-        self._connections[connection] = None
-        self._per_host[transport.peer_host] += 1
+        self._quota(name).add(connection)
         try:
             connection.start()
         except OSError as error:
             self._log_accept_error(name, error)
             connection.close()
+        self._close_excess()
 
     def _connection_ended(self, connection: ConnectionDriver) -> None:
-        del self._connections[connection]
-        self._forget_host(connection.transport.peer_host)
+        self._quota(connection.listener).remove(connection)
         self._fewer.notify()
 
-    def _forget_host(self, host: str) -> None:
-        self._per_host[host] -= 1
-        if not self._per_host[host]:
-            del self._per_host[host]
+    def _close_excess(self) -> None:
+        limit, now_ms = self._services.config.max_connections, self._services.env.monotonic_ms()
+        cause = "more connections are open than allowed, and it was idle longest (max.connections)"
+        for connection in (*self._clients.excess(limit, now_ms), *self._controllers.excess(limit, now_ms)):
+            self._services.repeats.note(
+                "excess", log, logging.WARNING, "closing connection peer=%s cause=%s", connection.transport.peer, cause
+            )
+            connection.close()
 
     async def _close_stale_forever(self) -> None:
         while True:
             await trio.sleep(self._check_every_ms() / 4000)
             now_ms = self._services.env.monotonic_ms()
-            for connection in list(self._connections):
+            for connection in self._open():
                 cause = connection.stale_cause(now_ms)
                 if cause is not None:
                     log.info("closing connection peer=%s cause=%s", connection.transport.peer, cause)
                     connection.close()
+            self._close_excess()
 
     def _check_every_ms(self) -> int:
         config = self._services.config

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 import trio
-from gateway_brokers import ProcessBroker, ThreadBroker, logged
+from gateway_brokers import ProcessBroker, ThreadBroker, free_port, logged
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
 
 from odradek.gateway.server.context import TURN_EVERY
@@ -495,3 +495,16 @@ def test_a_port_in_use_is_refused(tmp_path):
         broker.port = taken.getsockname()[1]
         with pytest.raises(OSError, match="in use"):
             broker.start()
+
+
+def test_a_second_port_in_use_leaves_the_first_one_free():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        first = free_port()
+        broker = ThreadBroker(
+            listeners=f"A://127.0.0.1:{first},B://127.0.0.1:{taken.getsockname()[1]}",
+            listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT",
+            inter_broker_listener_name="A",
+        )
+        with pytest.raises(OSError, match="in use"):
+            broker.start()
+        socket.create_server(("127.0.0.1", first)).close()
