@@ -77,7 +77,8 @@ class ConnectionQuota(Generic[C]):
     def excess(self, max_connections: int, now_ms: int) -> list[C]:
         """The connections to close, so that no more than the limit are open: those that were idle longest.
 
-        There are some after a connection of the protected listener, or when the limit was lowered.
+        There are some after a connection of the protected listener, or when the limit was lowered. Idle times are as
+        exact as the interval of the checks for stale connections; among equals the oldest is closed.
         """
         if len(self.open) <= max_connections:
             return []
