@@ -109,7 +109,7 @@ class BrokerHost:
             if env.dead:
                 self._world.record(self.host, f"crashed process ended with {type(cause).__name__}")
                 return False
-            if self._supervised and isinstance(cause, StoreError):
+            if self._supervised and _is_of_disk(cause):
                 self._world.record(self.host, f"ended: {type(cause).__name__}")
                 return True
             bad = self._world.disk(self.host).is_bad
@@ -158,6 +158,13 @@ class BrokerHost:
             yield handler.found
         finally:
             logger.removeHandler(handler)
+
+
+def _is_of_disk(error: BaseException | None) -> bool:
+    """True if an error of the store caused it. The disk may have recovered by the time that the broker has ended."""
+    while error is not None and not isinstance(error, StoreError):
+        error = error.__cause__
+    return error is not None
 
 
 class _TracebackHandler(logging.Handler):
