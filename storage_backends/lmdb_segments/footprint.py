@@ -1,11 +1,14 @@
-"""Detects that another program changed an open file: one `fstat` before each use of its pages.
+"""Detects that another program changed an open file: one check before each use of its pages.
 
 LMDB reads a mapping of the file. If the file has been truncated since it was mapped, a read kills the process (SIGBUS).
-A truncation in the microseconds between the `fstat` and the use is not detected, and still kills the process.
+A truncation in the microseconds between the check and the use is not detected, and still kills the process.
 
 A file that is being written to is checked through a descriptor of its own, which takes half the time of a `stat` of its
 path. Any write, truncation, removal or renaming changes the file's own metadata (change time, size and number of
 links). A moved directory is only visible in a `stat` of the path; it is detected at most `NAME_EVERY` uses later.
+
+Reading the change time makes the next sync slower (`watches.py`). So after some writes the file is watched, and until
+another program opens or changes it, a check compares only its size.
 """
 
 import os
@@ -16,18 +19,34 @@ from typing import Final
 from odradek.storage_backends.interface import StoreCorruptError
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.inspection import check_file
+from odradek.storage_backends.lmdb_segments.watches import FileWatches, Watch
 
 NAME_EVERY: Final = 64
 """Every `NAME_EVERY`-th check is of the path even if there is a descriptor."""
+WATCHED_FROM: Final = 8
+"""The write from which on a file is watched: most logs of a large store are written to rarely."""
 
 
 class Footprint:
     """The metadata of a segment's file after our own last write. One writer; `check` may be called from any thread."""
 
-    __slots__ = ("_changed_ns", "_checks", "_damage", "_fd", "_inode", "_path", "_writes", "size_bytes")
+    __slots__ = (
+        "_changed_ns",
+        "_checks",
+        "_damage",
+        "_fd",
+        "_inode",
+        "_path",
+        "_watch",
+        "_watches",
+        "_writes",
+        "size_bytes",
+    )
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, watches: FileWatches | None = None) -> None:
         self._path = path
+        self._watches = watches
+        self._watch: Watch | None = None
         self._fd: int | None = None
         self._writes = self._checks = 0
         self._damage = ""
@@ -48,6 +67,9 @@ class Footprint:
         """Close the descriptor. A concurrent check in another thread may then read another file's metadata, or fail; it
         falls back to the path.
         """
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.end()
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
@@ -60,26 +82,39 @@ class Footprint:
         """Note that the writer has changed the file, or tried to. Returns the size that the file has at least, in
         bytes.
         """
-        fd = self._fd
+        fd, watch = self._fd, self._watch
         try:
-            found = os.stat(self._path) if fd is None else os.fstat(fd)  # noqa: PTH116
-            if found.st_size > self.size_bytes:  # noqa: PLR1730 - hot
-                self.size_bytes = found.st_size
-            self._changed_ns = found.st_ctime_ns
+            if fd is not None and watch is not None and watch.is_clear:
+                size_bytes = os.lseek(fd, 0, os.SEEK_END)
+            else:
+                if fd is not None and watch is None and self._writes >= 2 * WATCHED_FROM:
+                    self._begin_watch(fd)
+                found = os.stat(self._path) if fd is None else os.fstat(fd)  # noqa: PTH116
+                size_bytes, self._changed_ns = found.st_size, found.st_ctime_ns
+            if size_bytes > self.size_bytes:  # noqa: PLR1730 - hot
+                self.size_bytes = size_bytes
         except OSError:
             pass  # the next check reports it
         finally:
             self._writes += 1
         return self.size_bytes
 
+    def _begin_watch(self, fd: int) -> None:
+        if self._watches is not None:
+            self._watch = self._watches.add(fd)
+            if self._watch is None:
+                self._watches = None  # not tried again
+
     def check(self) -> None:
         """Raise StoreCorruptError if another program has changed the file, and OSError if it cannot be checked."""
-        writes, fd = self._writes, self._fd
+        writes, fd, watch = self._writes, self._fd, self._watch
         self._checks += 1
         if fd is None or self._damage or not self._checks % NAME_EVERY:
             self._check_name()
             return
         try:
+            if watch is not None and watch.look() and os.lseek(fd, 0, os.SEEK_END) >= self.size_bytes:
+                return
             found = os.fstat(fd)
         except OSError:
             self._check_name()
@@ -100,6 +135,8 @@ class Footprint:
             raise self._changed("was replaced by another file")
         if found.st_size < size_bytes:
             raise self._changed(f"was cut short (it has {found.st_size} bytes, and had {size_bytes})")
+        if self._watch is not None and self._watch.look():
+            return  # our own writes since it is watched have changed the time
         if found.st_ctime_ns != self._changed_ns and not writes & 1 and writes == self._writes:
             self._look_again(writes, found.st_ctime_ns)
 

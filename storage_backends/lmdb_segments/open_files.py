@@ -13,6 +13,8 @@ from typing import Final, Protocol, TypeVar
 
 import lmdb
 
+from odradek.storage_backends.lmdb_segments.watches import FileWatches
+
 T = TypeVar("T")
 
 MAX_FILES: Final = 30_000
@@ -48,10 +50,12 @@ def is_exhausted(error: BaseException) -> bool:
 
 class OpenFiles:
     """Closes the least recently used items above `max_files` descriptors, except those in use. Thread-safe. Items are
-    in the order of opening; one that was used since its last check is moved to the end when it is checked.
+    in the order of opening; one that was used since its last check is moved to the end when it is checked. `watches`
+    detects changes of their files by other programs.
     """
 
     def __init__(self, max_files: int) -> None:
+        self.watches = FileWatches()
         self._max_files = max_files
         self._lock = Lock()
         self._open: dict[Closable, int] = {}

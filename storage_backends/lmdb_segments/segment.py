@@ -381,7 +381,7 @@ class Segment:
 
     def watch(self) -> None:
         """Detect from now on changes of the file at `path`, which has to be this segment's."""
-        self._footprint = footprint = Footprint(self.path)
+        self._footprint = footprint = Footprint(self.path, self._files.watches)
         if self._settings is not None and self._handle is not None:
             footprint.hold()
 

@@ -345,6 +345,7 @@ class LmdbStore:
         try:
             _close_all(partitions)
         finally:
+            self._context.open_files.watches.close()
             self._context.file_remover.close()
             self._lock.release()
 

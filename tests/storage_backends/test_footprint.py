@@ -7,8 +7,9 @@ import pytest
 
 from odradek.storage_backends.interface import StoreCorruptError
 from odradek.storage_backends.lmdb_segments import footprint as module
-from odradek.storage_backends.lmdb_segments.footprint import NAME_EVERY, Footprint
+from odradek.storage_backends.lmdb_segments.footprint import NAME_EVERY, WATCHED_FROM, Footprint
 from odradek.storage_backends.lmdb_segments.segment import EnvSettings, create_env
+from odradek.storage_backends.lmdb_segments.watches import FileWatches
 
 
 def put(value):
@@ -27,13 +28,35 @@ def path(tmp_path):
     return path
 
 
-@pytest.fixture(params=[True, False], ids=["held", "by-name"])
-def footprint(request, path):
-    made = Footprint(path)
-    if request.param:
+@pytest.fixture
+def watches():
+    made = FileWatches()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["watched", "held", "by-name"])
+def footprint(request, path, watches):
+    made = Footprint(path, watches if request.param == "watched" else None)
+    if request.param != "by-name":
         made.hold()
+    for _ in range(WATCHED_FROM + 1):
+        made.begin_write()
+        made.end_write()
     yield made
     made.let_go()
+
+
+class Calls:
+    """`os`, whose calls that look at a file are counted."""
+
+    def __init__(self):
+        self.made = []
+
+    def __getattr__(self, name):
+        if name in {"stat", "fstat", "lseek"}:
+            self.made.append(name)
+        return getattr(os, name)
 
 
 def write(path, at=0, content=b"changed", *, cut_to=None):
@@ -118,6 +141,50 @@ def test_a_held_file_is_seldom_looked_up_by_its_name(path, monkeypatch):
         held.check()
     assert names == [path]
     held.let_go()
+
+
+def write_and_check(footprint, fd, times):
+    for _ in range(times):
+        footprint.begin_write()
+        os.pwrite(fd, b"own", os.lseek(fd, 0, os.SEEK_END))
+        footprint.end_write()
+        footprint.check()
+
+
+def test_the_times_of_a_watched_file_are_not_read_until_another_program_opens_it(path, watches, monkeypatch):
+    fd = os.open(path, os.O_RDWR)
+    watched = Footprint(path, watches)
+    watched.hold()
+    write_and_check(watched, fd, WATCHED_FROM + 1)
+    monkeypatch.setattr(module, "os", calls := Calls())
+    write_and_check(watched, fd, NAME_EVERY)
+    assert calls.made.count("stat") == 1
+    assert set(calls.made) == {"stat", "lseek"}
+    path.read_bytes()
+    calls.made.clear()
+    write_and_check(watched, fd, 3)
+    assert "fstat" in calls.made
+    assert watched.size_bytes == path.stat().st_size
+    watched.let_go()
+    watched.hold()
+    write_and_check(watched, fd, 1)
+    calls.made.clear()
+    write_and_check(watched, fd, 1)
+    assert calls.made == ["lseek", "lseek"], "a file that is opened again is watched anew"
+    watched.let_go()
+    os.close(fd)
+
+
+def test_a_watched_file_that_was_overwritten_is_reported_after_many_writes_of_our_own(path, watches):
+    fd = os.open(path, os.O_RDWR)
+    watched = Footprint(path, watches)
+    watched.hold()
+    write_and_check(watched, fd, 3 * NAME_EVERY)
+    write(path, content=bytes(8192))
+    with pytest.raises(StoreCorruptError, match="is damaged"):
+        watched.check()
+    watched.let_go()
+    os.close(fd)
 
 
 def test_without_a_descriptor_it_is_looked_at_by_name(path, monkeypatch):
