@@ -28,6 +28,10 @@ from odradek.storage_backends.opener import open_store
 START_TIMEOUT_S = 60
 
 
+RETENTION_DELAY, RETENTION_NEVER = "log.initial.task.delay.ms", "100000000"
+"""Many tests write old timestamps: retention would delete these records half a minute after the start."""
+
+
 class _Plan(FaultPlan):
     next_failure: Exception | None = None
 
@@ -116,6 +120,7 @@ class ThreadBroker:
             "odradek.storage": self._storage,
             "group.initial.rebalance.delay.ms": "0",
             "odradek.log.retry.backoff.ms": "0",  # tests of the back-off set their own
+            RETENTION_DELAY: RETENTION_NEVER,
             **self._config,
         }
         async with open_broker(load_config(overrides=settings, environ={}), self.env) as broker:
@@ -190,6 +195,8 @@ class ProcessBroker:
             "--listen",
             listen,
             *(["--storage", self.storage] if self.storage else ["--data", str(self.directory)]),
+            "--set",
+            f"{RETENTION_DELAY}={RETENTION_NEVER}",
             *self._arguments,
         ]
 

@@ -1,5 +1,6 @@
 """Two clusters, functions that fill one, and comparisons: raw batches, and records as consumers get them."""
 
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from odradek.testing import TestBroker
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
-TIME_MS = 1_750_000_000_000
+TIME_MS = int(time.time() * 1000)  # noqa: TID251 - recent: retention would delete old records
 
 
 class Pair(NamedTuple):
