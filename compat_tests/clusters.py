@@ -90,6 +90,8 @@ class Node:
             "controller.quorum.voters": voters,
             "log.dirs": str(self.home / "data"),
             "broker.rack": f"rack-{self.number}",
+            # as long as `_await` waits: a node that cannot register for 60 s, the default, ends
+            "initial.broker.registration.timeout.ms": str(int(START_TIMEOUT_S * 1000)),
             **settings,
         }
 
