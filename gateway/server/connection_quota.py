@@ -7,38 +7,15 @@ limit closes another listener's, the one that was idle longest (KIP-402, KIP-612
 """
 
 from collections import Counter
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from odradek.gateway.server.connection_rate import ConnectionRate
 
-
-class Counted(Protocol):
-    """An open connection."""
-
-    @property
-    def listener(self) -> str:
-        """The name of the listener that accepted it."""
-        ...
-
-    @property
-    def peer_host(self) -> str:
-        """The client's address, without the port."""
-        ...
-
-    @property
-    def is_closed(self) -> bool:
-        """True if it is closed; it is counted until nothing works for it any more."""
-        ...
-
-    def idle_ms(self, now_ms: int) -> int:
-        """The time since bytes were last sent or received."""
-        ...
+if TYPE_CHECKING:
+    from odradek.gateway.server.driver import ConnectionDriver
 
 
-C = TypeVar("C", bound=Counted)
-
-
-class ConnectionQuota(Generic[C]):
+class ConnectionQuota:
     """The open connections of some listeners, in the order of their arrival, and the rate of new ones.
 
     `protected` is the name of the listener whose connections never wait, if there is one.
@@ -47,7 +24,7 @@ class ConnectionQuota(Generic[C]):
     def __init__(self, protected: str | None, now_ms: int) -> None:
         self._protected = protected
         self._rate = ConnectionRate(now_ms)
-        self.open: dict[C, None] = {}
+        self.open: dict[ConnectionDriver, None] = {}
         self._per_host: Counter[str] = Counter()
 
     def has_room(self, listener: str, max_connections: int) -> bool:
@@ -62,19 +39,19 @@ class ConnectionQuota(Generic[C]):
         """The number of open connections of an address."""
         return self._per_host[host]
 
-    def add(self, connection: C) -> None:
+    def add(self, connection: "ConnectionDriver") -> None:
         """Count a connection."""
         self.open[connection] = None
         self._per_host[connection.peer_host] += 1
 
-    def remove(self, connection: C) -> None:
+    def remove(self, connection: "ConnectionDriver") -> None:
         """Stop counting a connection that has ended."""
         del self.open[connection]
         self._per_host[connection.peer_host] -= 1
         if not self._per_host[connection.peer_host]:
             del self._per_host[connection.peer_host]
 
-    def excess(self, max_connections: int, now_ms: int) -> list[C]:
+    def excess(self, max_connections: int, now_ms: int) -> "list[ConnectionDriver]":
         """The connections to close, so that no more than the limit are open: those that were idle longest.
 
         There are some after a connection of the protected listener, or when the limit was lowered. Idle times are as

@@ -46,8 +46,8 @@ class Server:
         self._workers = Workers(services.env.poller(), services.replicas.resources.ticker)
         node, now_ms = services.config.node, services.env.monotonic_ms()
         protected = node.inter_broker_listener_name if len(node.listeners) > 1 else None
-        self._clients = ConnectionQuota[ConnectionDriver](protected, now_ms)
-        self._controllers = ConnectionQuota[ConnectionDriver](None, now_ms)
+        self._clients = ConnectionQuota(protected, now_ms)
+        self._controllers = ConnectionQuota(None, now_ms)
         self._stopping = False
         self._fewer = Condition()
 
@@ -67,7 +67,7 @@ class Server:
     def _open(self) -> list[ConnectionDriver]:
         return list(chain(self._clients.open, self._controllers.open))
 
-    def _quota(self, listener: str) -> ConnectionQuota[ConnectionDriver]:
+    def _quota(self, listener: str) -> ConnectionQuota:
         is_controllers = listener in self._services.config.node.controller_listener_names
         return self._controllers if is_controllers else self._clients
 

@@ -26,6 +26,7 @@ _EVENTS: Final = _OPEN | _ATTRIB | _MOVE_SELF
 EVENT: Final = struct.Struct("iIII")  # watch descriptor, mask, cookie, length of the name that follows
 _READ_BYTES: Final = 1 << 16
 _NONE: Final = bytes(4)  # no bytes to read
+LIBC: Final = ctypes.CDLL(None)
 
 
 class Watch:
@@ -110,7 +111,7 @@ class FileWatches:
                 at += EVENT.size + name_bytes
 
     def _doubt(self, descriptor: int) -> None:
-        """Mark the watches of a file. The file needs no events any more; it has no watches if it had some before."""
+        """Mark the watches of a file, and get no more of its events. It may have no watches any more."""
         for watch in self._watches.pop(descriptor, ()):
             watch.is_clear = False
         self._forget(descriptor)
@@ -142,6 +143,3 @@ class FileWatches:
             if fd is not None:
                 with suppress(OSError):
                     os.close(fd)
-
-
-LIBC: Final = ctypes.CDLL(None)

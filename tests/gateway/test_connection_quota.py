@@ -24,7 +24,7 @@ class Open:
 
 
 def test_connections_are_counted_in_total_and_per_address():
-    quota = ConnectionQuota[Open](None, 0)
+    quota = ConnectionQuota(None, 0)
     first, second, third = Open("A"), Open("B"), Open("B", peer_host="other")
     for each in (first, second, third):
         assert quota.has_room(each.listener, 3)
@@ -36,7 +36,7 @@ def test_connections_are_counted_in_total_and_per_address():
 
 
 def test_those_that_were_idle_longest_are_in_excess_except_the_protected_ones():
-    quota = ConnectionQuota[Open]("A", 0)
+    quota = ConnectionQuota("A", 0)
     protected, quick, slow, closed = Open("A", idle=9), Open("B", idle=1), Open("B", idle=5), Open("B", is_closed=True)
     for each in (protected, quick, slow, closed):
         quota.add(each)
