@@ -19,6 +19,7 @@ from typing import Final
 from odradek.storage_backends.interface import StoreCorruptError
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.inspection import check_file
+from odradek.storage_backends.lmdb_segments.short_calls import file_size
 from odradek.storage_backends.lmdb_segments.watches import FileWatches, Watch
 
 NAME_EVERY: Final = 64
@@ -85,7 +86,7 @@ class Footprint:
         fd, watch = self._fd, self._watch
         try:
             if fd is not None and watch is not None and watch.is_clear:
-                size_bytes = os.lseek(fd, 0, os.SEEK_END)
+                size_bytes = file_size(fd)
             else:
                 if fd is not None and watch is None and self._writes >= 2 * WATCHED_FROM:
                     self._begin_watch(fd)
@@ -113,7 +114,7 @@ class Footprint:
             self._check_name()
             return
         try:
-            if watch is not None and watch.look() and os.lseek(fd, 0, os.SEEK_END) >= self.size_bytes:
+            if watch is not None and watch.look() and file_size(fd) >= self.size_bytes:
                 return
             found = os.fstat(fd)
         except OSError:

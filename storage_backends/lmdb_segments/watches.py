@@ -9,14 +9,14 @@ one with its next write, which the next sync then has to store.
 """
 
 import ctypes
-import fcntl
 import os
 import struct
-import termios
 from collections.abc import Iterator
 from contextlib import suppress
 from threading import Lock
 from typing import Final
+
+from odradek.storage_backends.lmdb_segments.short_calls import Readable
 
 _OPEN: Final = 0x20
 _ATTRIB: Final = 0x4  # also for a removed name
@@ -25,7 +25,6 @@ _OVERFLOW: Final = 0x4000
 _EVENTS: Final = _OPEN | _ATTRIB | _MOVE_SELF
 EVENT: Final = struct.Struct("iIII")  # watch descriptor, mask, cookie, length of the name that follows
 _READ_BYTES: Final = 1 << 16
-_NONE: Final = bytes(4)  # no bytes to read
 LIBC: Final = ctypes.CDLL(None)
 
 
@@ -57,6 +56,7 @@ class FileWatches:
         self._fd: int | None = None
         self._is_usable = True
         self._is_draining = False  # events were read whose watches are not marked yet
+        self._readable = Readable()
 
     def add(self, fd: int) -> Watch | None:
         """Watch the file of an open descriptor. None where there is no inotify, or its limits are reached."""
@@ -81,7 +81,7 @@ class FileWatches:
         """See `Watch.look`."""
         fd = self._fd
         # Whether another thread drains is checked last: it may have read the events before the first check.
-        if fd is None or fcntl.ioctl(fd, termios.FIONREAD, _NONE) != _NONE or self._is_draining:
+        if fd is None or self._readable.count(fd) or self._is_draining:
             self._drain()
         return watch.is_clear
 
