@@ -37,11 +37,11 @@ ODRADEK_DEFINITIONS: Final = (
     Definition(
         "odradek.commit.threads",
         INT,
-        "8",
+        "16",
         at_least(1),
         mode=READ_ONLY,
         doc="Threads that commit segments; so many segments commit at the same time. More are faster with many "
-        "partitions on a disk whose sync takes more than 2 ms, and slower on others: they compete for a lock.",
+        "partitions on a disk whose sync takes more than 5 ms.",
     ),
     Definition(
         "odradek.commit.max.bytes",
