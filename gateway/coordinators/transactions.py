@@ -289,6 +289,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
         transactional_id = decided.transactional_id
         try:
+            await trio.lowlevel.checkpoint()  # the reply to EndTxn, due in the same turn of the loop, is sent first
             epoch = self.runtime(self.partition(transactional_id)).replica.log.leader_epoch
             committed = decided.state is TransactionState.PREPARE_COMMIT
             marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)

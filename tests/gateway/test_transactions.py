@@ -36,6 +36,26 @@ def test_readers_see_a_transaction_when_it_is_committed(client, topic, producer)
     assert stable_and_aborted(client, topic) == (4, [2])
 
 
+def test_the_end_is_answered_before_the_markers_are_written(shared_broker, topic, producer, monkeypatch):
+    services = shared_broker.broker.services
+    end_transaction = services.transactions.end_transaction
+    markers = []
+
+    async def ending(*claim, **decision):
+        log = services.replicas.get(topic, 0).log
+        before = log.log_end_offset
+        ended = await end_transaction(*claim, **decision)
+        markers.append(log.log_end_offset - before)
+        return ended
+
+    monkeypatch.setattr(services.transactions, "end_transaction", ending)
+    for _ in range(20):
+        assert producer.add(topic, 0) == {0}
+        assert producer.write(topic, b"one") == 0
+        assert producer.end(True) == 0
+    assert markers == [0] * 20
+
+
 def test_a_partition_that_takes_no_part_refuses_the_batch(client, topic, producer):
     assert producer.write(topic, b"hanging") == ErrorCode.TRANSACTION_ABORTABLE
     assert producer.add(topic, 0) == {0}
