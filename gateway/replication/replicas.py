@@ -67,6 +67,7 @@ class Replicas:
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._retired: dict[PartitionKey, Replica] = {}
         self._moved: dict[PartitionKey, None] = {}  # partitions that now belong to other brokers
+        self._undeleted: dict[PartitionKey, None] = {}  # of them, those whose log could not be deleted
         self._standings: dict[int, BrokerStanding | None] = {}
         self._is_current = False
         self._sweeping = trio.Lock()
@@ -213,6 +214,8 @@ class Replicas:
     async def _sweep(self) -> None:
         """Delete the logs of deleted topics and moved partitions, and set aside unknown logs."""
         async with self._sweeping:
+            self._moved |= self._undeleted
+            self._undeleted.clear()
             while self._moved:
                 await self._delete_moved(next(iter(self._moved)))
             try:
@@ -221,7 +224,8 @@ class Replicas:
                 log.warning("cannot look for the logs of deleted topics, tried again at the next start cause=%s", error)
                 return
             # A retired log may be missing in the store, because it is only now being opened.
-            unknown = [key for key in dict.fromkeys((*keys, *self._retired)) if self._is_unknown(key)]
+            found = [key for key in dict.fromkeys((*keys, *self._retired)) if key not in self._undeleted]
+            unknown = [key for key in found if self._is_unknown(key)]
             for key in unknown:
                 if key.topic_id in self._deleted:
                     await self._delete(key)
@@ -239,8 +243,8 @@ class Replicas:
         retired = self._retired.pop(key, None)
         if retired is not None:
             await retired.close()
-        if self._is_unknown(key):
-            await self._delete(key)
+        if self._is_unknown(key) and not await self._delete(key):
+            self._undeleted[key] = None
 
     async def _set_aside(self, keys: Sequence[PartitionKey]) -> None:
         names: list[str] = []
@@ -248,23 +252,23 @@ class Replicas:
             try:
                 names.append(await self._resources.env.run_blocking(partial(self._resources.store.set_aside, key)))
             except StoreError as error:
-                self._note(error, "cannot set aside the log of an unknown topic partition=%s cause=%s", key)
+                self._note(error, "cannot set aside the log of an unknown partition partition=%s cause=%s", key)
         if names:
-            log.warning(
-                "the metadata log does not know these logs, they were set aside count=%d names=%s%s", *few(names)
-            )
+            log.warning("this node has no replicas of these logs, they were set aside count=%d names=%s%s", *few(names))
 
-    async def _delete(self, key: PartitionKey) -> None:
+    async def _delete(self, key: PartitionKey) -> bool:
+        """Delete the log of a deleted topic or a moved partition; False, and logged, if the store fails."""
         try:
             retired = self._retired.pop(key, None)
             if retired is not None:
                 await retired.close()
             await self._resources.env.run_blocking(lambda: self._resources.store.delete(key))
         except StoreError as error:
-            message = "cannot delete the log of a deleted topic, tried again at the next start partition=%s cause=%s"
+            message = "cannot delete the log, tried again at the next deletion partition=%s cause=%s"
             self._note(error, message, key)
-        else:
-            log.info("deleted log partition=%s topic_id=%s", key, key.topic_id)
+            return False
+        log.info("deleted log partition=%s topic_id=%s", key, key.topic_id)
+        return True
 
     def _note(self, error: StoreError, message: str, key: PartitionKey) -> None:
         self.repeats.note((message, shared_cause(error) or key), log, logging.ERROR, message, key, error)

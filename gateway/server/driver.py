@@ -231,6 +231,8 @@ class ConnectionDriver:
         if not route.keeps_memory and not self._is_served_by_leader:
             self._account()
         while not pipeline.begin(exchange):
+            if exchange.is_dropped:
+                return
             await self._replied.wait()
         response = await route.handle(ctx, request)
         if route.is_deferred:

@@ -107,12 +107,16 @@ class Limits:
 
 
 class Exchange(Generic[T]):
-    """One request, from its receipt until its reply is sent. `context` belongs to the driver."""
+    """One request, from its receipt until its reply is sent. `context` belongs to the driver.
 
-    __slots__ = ("context", "failure", "is_pipelined", "memory_bytes", "reply")
+    `is_dropped` is True if it must not begin, since a request before it has failed.
+    """
+
+    __slots__ = ("context", "failure", "is_dropped", "is_pipelined", "memory_bytes", "reply")
 
     def __init__(self, memory_bytes: int) -> None:
         self.context: T | None = None
+        self.is_dropped = False
         self.is_pipelined = False
         self.memory_bytes = memory_bytes
         self.reply: Sequence[Buffer] | None = None
@@ -233,7 +237,9 @@ class Pipeline(Generic[T]):
             exchange.memory_bytes = 0
 
     def begin(self, exchange: Exchange[T]) -> bool:
-        """Begin the request that was taken last; False if it has to wait until a reply is sent."""
+        """Begin the request that was taken last; False if it has to wait until a reply is sent, or is dropped."""
+        if exchange.is_dropped:
+            return False
         assert exchange is self._taken
         if len(self._exchanges) > 1 and not self._may_be_beside_others(exchange):
             return False
@@ -256,10 +262,16 @@ class Pipeline(Generic[T]):
         exchange.reply = reply
 
     def fail(self, exchange: Exchange[T], error: Exception) -> None:
-        """Fail a request: the connection is closed when the replies before it are sent. Ignored once it is closed."""
+        """Fail a request: the connection is closed when the replies before it are sent. Ignored once it is closed.
+
+        Requests after it do not begin: the client gets no reply to them, and sends them again.
+        """
         exchange.failure = error
-        if exchange is self._taken:
-            self._taken = None
+        taken, self._taken = self._taken, None
+        if taken is not None and taken is not exchange:
+            self._exchanges.remove(taken)
+            self.memory_bytes -= taken.memory_bytes
+            taken.memory_bytes, taken.is_dropped = 0, True
         self._received.clear()
         self.end_input()
 

@@ -226,7 +226,7 @@ def test_logs_of_an_unknown_topic_are_set_aside_adopted_and_deleted(data, tmp_pa
         while not list(data.glob("newest-*-stray")):
             assert broker.process.poll() is None
         broker.terminate()
-        assert "the metadata log does not know these logs, they were set aside count=2" in broker.log()
+        assert "this node has no replicas of these logs, they were set aside count=2" in broker.log()
         assert not list(data.glob("newer-0.*[!y]"))
         listed = odradek("recover", "--data", str(data))
         assert "newest" in listed

@@ -303,6 +303,29 @@ async def test_a_log_is_unwritable_from_a_write_that_fails_to_one_that_does_not(
     assert resources.unwritable_since_ms == {}
 
 
+async def test_the_log_of_a_moved_partition_that_cannot_be_deleted_is_kept_until_it_can(
+    store: MemoryStore, nursery: trio.Nursery
+) -> None:
+    env, plan = Inline(), FaultPlan(random.Random(1))
+    faulty = FaultyStore(store, plan)
+    resources = LogResources(faulty, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
+    replicas = Replicas(resources, NODE, lambda _image, _topic: LogConfig())
+    mine = PartitionImage((1, 2), (1, 2), NODE, 0, 0)
+    delta = publish(replicas, with_partitions(mine, mine))
+    replicas.image_is_current()
+    for index in range(2):
+        await replicas.find("t", index).ensure_open()
+    kept = PartitionKey("t", TOPIC_ID, 0)
+    for index, error_rate in ((0, 1.0), (1, 0.0)):
+        assert kept in store.partitions()
+        assert store.strays() == []
+        plan.mix.write_error = error_rate
+        delta.topics.set_partition(TOPIC_ID, index, PartitionImage((2,), (2,), OTHER, 1, 1))
+        delta = publish(replicas, delta)
+        await wait_all_tasks_blocked()
+    assert (store.partitions(), store.strays()) == ([], [])
+
+
 async def test_a_broker_hosts_what_it_has_a_replica_of_and_leads_what_it_is_assigned(replicas: Replicas) -> None:
     mine, followed = PartitionImage((1, 2), (1, 2), NODE, 3, 0), PartitionImage((2, 1), (2, 1), OTHER, 4, 0)
     delta = publish(replicas, with_partitions(mine, followed, PartitionImage((2,), (2,), OTHER, 0, 0)))

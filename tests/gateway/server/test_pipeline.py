@@ -238,6 +238,25 @@ def test_a_failure_closes_when_the_replies_before_it_are_out(pipeline):
     assert pipeline.give_up() == [second]
 
 
+def test_a_request_does_not_begin_after_one_before_it_has_failed(pipeline):
+    give(pipeline, framed(b"1", b"2", b"3", b"4"))
+    first, second = begin(pipeline), begin(pipeline)
+    third, _ = pipeline.next_request()
+    pipeline.decoded(third, "third", is_pipelined=False, keeps_memory=True)
+    assert not pipeline.begin(third)
+    assert not third.is_dropped
+    memory_bytes = pipeline.memory_bytes
+    pipeline.fail(second, ValueError("no good"))
+    assert third.is_dropped
+    assert not pipeline.begin(third)
+    assert pipeline.memory_bytes < memory_bytes
+    assert pipeline.next_request() is None
+    pipeline.answer(first, [b"first"])
+    assert sent(pipeline) == [b"first"]
+    assert pipeline.state is State.CLOSED
+    assert pipeline.give_up() == [second]
+
+
 def test_the_failure_of_an_earlier_request_comes_first(pipeline):
     give(pipeline, framed(b"1", b"2"))
     first, second = begin(pipeline), begin(pipeline)
