@@ -39,7 +39,7 @@ from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
 from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError, first_error
-from odradek.gateway.lifecycle import NodeLife
+from odradek.gateway.lifecycle import Incarnation, NodeLife
 from odradek.gateway.maintenance.cleaner import LogCleaner
 from odradek.gateway.maintenance.retention import RetentionTask
 from odradek.gateway.metadata.active import QuorumLeadership
@@ -232,6 +232,7 @@ def _replicas(
     nursery: trio.Nursery,
     settings: LiveSettings,
     replication: ReplicationManager,
+    incarnation: Incarnation,
 ) -> Replicas:
     resources = LogResources(
         store,
@@ -251,6 +252,7 @@ def _replicas(
         settings.log_config,
         kept=frozenset({METADATA_KEY.topic}),
         selects_by_rack=config.replica_selector_class == RACK_AWARE,
+        leads_in=incarnation.leads_in,
     )
 
 
@@ -284,7 +286,8 @@ async def _assemble(
     settings = LiveSettings(config)
     metadata = MetadataPublisher()
     replication = ReplicationManager(env, nursery, lambda: settings.config, lambda: metadata.image)
-    replicas = _replicas(config, env, store, nursery, settings, replication)
+    incarnation = Incarnation(config, env.uuid())
+    replicas = _replicas(config, env, store, nursery, settings, replication, incarnation)
     metadata_log = MetadataReplica(METADATA_KEY, metadata_log_config(config), config.node_id, replicas.resources)
     in_quorum, logged_id = quorum_settings(config, env.host_name()), lambda: metadata.logged.cluster_id
     quorum = QuorumDriver(in_quorum, store, env, metadata_log, nursery, logged_id, advertised_controllers)
@@ -300,18 +303,17 @@ async def _assemble(
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
     wait_ms = config.offsets_commit_timeout_ms
     groups = GroupCoordinator(metadata, controllers, replicas, env, config.group, regexes, commit_timeout_ms=wait_ms)
-    ids = ProducerIds(controllers)
-    brokers = OtherBrokers(env, nursery, config, lambda: metadata.image, "transactions")
+    ids, brokers = ProducerIds(controllers), OtherBrokers(env, nursery, config, lambda: metadata.image, "transactions")
     transactions = TransactionCoordinator(
         metadata, controllers, replicas, env, config.transaction, groups, ids, brokers, nursery
     )
     retention = RetentionTask(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, retention, env, lambda: settings.config)
-    life = NodeLife(config, env, store, channels, controller, metadata, advertised, replicas.lost_for)
+    life = NodeLife(config, env, store, channels, controller, metadata, advertised, incarnation.id, replicas.lost_for)
     outbox = _outbox(store, env, replicas, metadata, settings, controller)
     _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, retention, cleaner, life, outbox)
     if config.node.is_alone:
-        cluster_id = await start_metadata(metadata, reader, controller, store, env, advertised, config)
+        cluster_id = await start_metadata(metadata, reader, controller, store, env, advertised, config, incarnation.id)
         life.metadata_is_loaded()
         replicas.image_is_current()
         nursery.start_soon(quorum.run)

@@ -177,7 +177,8 @@ class Coordinator(Generic[S]):
         if topic is not None:
             for index in delta.topics.changed.get(topic.topic_id, ()):
                 part = topic.partitions[index]
-                self._assign(index, part.leader_epoch if part.leader == self._replicas.node_id else None)
+                leads = self._replicas.may_lead and part.leader == self._replicas.node_id
+                self._assign(index, part.leader_epoch if leads else None)
 
     def _assign(self, index: int, epoch: int | None) -> None:
         """Note that this broker leads the partition in `epoch`; None if it does not lead it.

@@ -10,6 +10,9 @@
   when the broker starts and written when all logs are closed.
 - A heartbeat has the offset of the broker's image. The controller unfences a broker whose image has its registration,
   since the image then has all partitions that it hosts. Clients are accepted once the image shows it as unfenced.
+- It leads no partitions from images without its registration: those leaderships are its previous incarnation's, which
+  may have lost records in a power cut, and other records at their offsets in the same leader epoch would make the logs
+  of two replicas differ unnoticed (`incarnation.py`).
 - A broker that cannot write a log that it leads for `broker.session.timeout.ms`, while another replica is in sync,
   requests to be fenced and ends, like a Kafka broker whose disk fails. It must not continue: if its metadata log cannot
   be written either, it would direct clients to former leaders and coordinators.
@@ -22,6 +25,7 @@
 """
 
 from odradek.gateway.lifecycle.clean_end import CleanEnd
+from odradek.gateway.lifecycle.incarnation import Incarnation
 from odradek.gateway.lifecycle.node import NodeLife
 
-__all__ = ["CleanEnd", "NodeLife"]
+__all__ = ["CleanEnd", "Incarnation", "NodeLife"]

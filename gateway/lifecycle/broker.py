@@ -51,8 +51,8 @@ class BrokerLifecycle:
     """One incarnation of this broker. `listeners` are the advertised ones; `cluster_id()` is empty until it is known.
 
     `lost_for(time_ms)` returns the partitions that it leads and has not been able to write for `time_ms`. If there are
-    any, it requests to be fenced, so that other brokers lead them, and ends. `incarnation_id` is given if it is already
-    registered: the registration is then repeated, and keeps its epoch and state.
+    any, it requests to be fenced, so that other brokers lead them, and ends. If `incarnation_id` is already registered,
+    the registration is repeated, and keeps its epoch and state.
 
     `unfenced` is set when the controller first responds that the broker is unfenced, `released` when it may stop.
     """
@@ -66,8 +66,8 @@ class BrokerLifecycle:
         cluster_id: Callable[[], str],
         listeners: Mapping[str, tuple[str, int]],
         clean_end: CleanEnd,
+        incarnation_id: UUID,
         lost_for: Callable[[int], Sequence[object]] = nothing_lost,
-        incarnation_id: UUID | None = None,
     ) -> None:
         self.unfenced = trio.Event()
         self.released = trio.Event()
@@ -80,7 +80,7 @@ class BrokerLifecycle:
         self._listeners = listeners
         self._clean_end = clean_end
         self._lost_for = lost_for
-        self._incarnation_id = incarnation_id or env.uuid()
+        self._incarnation_id = incarnation_id
         self._is_fenced = True
         self._is_stopping = False
         self._changed = Signal()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import trio
 
@@ -40,6 +41,7 @@ class NodeLife:
         controller: Controller,
         metadata: MetadataPublisher,
         listeners: Mapping[str, tuple[str, int]],
+        incarnation_id: UUID,
         lost_for: Callable[[int], Sequence[object]],
     ) -> None:
         self.ready = trio.Event()
@@ -50,6 +52,7 @@ class NodeLife:
         self._controller = controller
         self._metadata = metadata
         self._listeners = listeners
+        self._incarnation_id = incarnation_id
         self._lost_for = lost_for
         self._clean_end = CleanEnd(store, env)
         self._broker = None
@@ -71,8 +74,8 @@ class NodeLife:
             lambda: self._metadata.logged.cluster_id,
             self._listeners,
             self._clean_end,
+            self._incarnation_id,
             self._lost_for,
-            self._controller.incarnation_id,
         )
 
     @property

@@ -85,11 +85,6 @@ class Controller:
         return publish
 
     @property
-    def incarnation_id(self) -> UUID | None:
-        """The incarnation of this broker that `register` has registered; None on a node that does not call it."""
-        return None if self._registration is None else self._registration.incarnation_id
-
-    @property
     def epoch(self) -> int | None:
         """The quorum's epoch in which this controller decides."""
         return self._leadership.epoch
@@ -122,7 +117,9 @@ class Controller:
         """Wait for writes in flight, and close the log."""
         await self._runtime.replica.close()
 
-    async def register(self, cluster_id: str, listeners: Mapping[str, tuple[str, int]], rack: str | None) -> None:
+    async def register(
+        self, cluster_id: str, listeners: Mapping[str, tuple[str, int]], rack: str | None, incarnation_id: UUID
+    ) -> None:
         """Register this broker at its start; the first registration of a cluster writes its first records.
 
         While the metadata log cannot be written (a full disk), a broker of an existing cluster serves anyway: the image
@@ -131,7 +128,7 @@ class Controller:
         """
         self._registration = BrokerRegistration(
             node_id=self._config.node_id,
-            incarnation_id=self._env.uuid(),
+            incarnation_id=incarnation_id,
             cluster_id=cluster_id,
             listeners=[ListenerImage(name, host, port) for name, (host, port) in listeners.items()],
             rack=rack,

@@ -9,6 +9,7 @@ If a metadata log is missing or empty while other logs exist, it is never create
 import logging
 from collections.abc import Mapping
 from functools import partial
+from uuid import UUID
 
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
@@ -37,6 +38,7 @@ async def start_metadata(
     env: Environment,
     listeners: Listeners,
     config: BrokerConfig,
+    incarnation_id: UUID,
 ) -> str:
     """Load the metadata log, take back logs in it, register a broker without others; returns the cluster's id.
 
@@ -65,7 +67,7 @@ async def start_metadata(
         if not config.node.is_broker:
             await _found(controller, metadata, config.node_id, cluster_id.text)
         elif is_only_broker(metadata.logged, config.node_id):
-            await controller.register(cluster_id.text, listeners, config.rack)
+            await controller.register(cluster_id.text, listeners, config.rack, incarnation_id)
     except CoordinatorUnavailable as error:
         cause = _cause(error, await _location(store, env))
         raise StartError(f"the metadata log cannot be {action}: {cause}") from error

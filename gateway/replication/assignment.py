@@ -23,9 +23,13 @@ class Assignment:
     membership: Membership = ALONE
 
     @classmethod
-    def of(cls, partition: PartitionImage, node_id: int) -> "Assignment":
-        """The assignment of this broker, which has a replica of the partition."""
+    def of(cls, partition: PartitionImage, node_id: int, *, may_lead: bool = True) -> "Assignment":
+        """The assignment of this broker, which has a replica of the partition. No broker leads instead of this one
+        unless it `may_lead`.
+        """
         membership = Membership(node_id, partition.replicas, partition.isr, partition.partition_epoch)
+        if partition.leader == node_id and not may_lead:
+            return cls(partition.leader_epoch, NO_LEADER, leads=False, membership=membership)
         return cls(partition.leader_epoch, partition.leader, partition.leader == node_id, membership)
 
     def role_over(

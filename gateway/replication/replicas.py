@@ -32,13 +32,18 @@ CLOSED_AT_ONCE: Final = 200
 """The number of logs closed concurrently: thousands of tasks that begin in one turn would delay the last replies."""
 
 
+def _always(_image: MetadataImage) -> bool:
+    return True
+
+
 class Replicas:
     """The replicas of one broker.
 
     `log_config(image, topic)` returns a topic's settings. A log in the store that is not in the image is deleted if the
     metadata log has the deletion of its topic, or if its partition has moved to other brokers; otherwise it is set
     aside as a stray. Topics in `kept` are exempt. None of this happens before `image_is_current` was called. With
-    `selects_by_rack`, consumers that send a rack are directed to a replica there.
+    `selects_by_rack`, consumers that send a rack are directed to a replica there. The broker leads only what an image
+    for which `leads_in` is True has assigned to it: the first of them has it as no partition's leader.
     """
 
     def __init__(
@@ -49,8 +54,12 @@ class Replicas:
         *,
         kept: frozenset[str] = frozenset(),
         selects_by_rack: bool = False,
+        leads_in: Callable[[MetadataImage], bool] = _always,
     ) -> None:
+        self.may_lead = False
+        """True if the broker leads the partitions whose leader it is in the image of the last `on_published`."""
         self.selects_by_rack = selects_by_rack
+        self._leads_in = leads_in
         self.backlog = resources.backlog
         self.deadlines = resources.deadlines
         self.repeats = resources.repeats
@@ -118,7 +127,7 @@ class Replicas:
 
     def _make(self, image: MetadataImage, topic: TopicImage, index: int) -> Replica:
         key = PartitionKey(topic.name, topic.topic_id, index)
-        assigned = Assignment.of(topic.partitions[index], self.node_id)
+        assigned = Assignment.of(topic.partitions[index], self.node_id, may_lead=self.may_lead)
         return Replica(key, self._log_config(image, topic.name), assigned, self._resources, self._standing_of)
 
     def _standing_of(self, broker_id: int) -> BrokerStanding | None:
@@ -150,6 +159,7 @@ class Replicas:
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Retire replicas of deleted topics, apply assignments and changed settings. Never blocks."""
         self._image = image
+        self.may_lead = self._leads_in(image)
         self._standings.clear()
         self._deleted.update(delta.topics.deleted)
         for topic_id in list(self._deleted)[: len(self._deleted) - MAX_DELETED]:
@@ -186,7 +196,7 @@ class Replicas:
                     if was is not None and self.node_id in was.replicas:
                         self._give_up(PartitionKey(topic.name, topic_id, index))
                 elif (replica := self._replicas.get((topic.name, index))) is not None:
-                    replica.assign(Assignment.of(part, self.node_id))
+                    replica.assign(Assignment.of(part, self.node_id, may_lead=self.may_lead))
 
     def _give_up(self, key: PartitionKey) -> None:
         """Retire a partition that has moved to other brokers: its log is deleted here, as in Kafka."""

@@ -110,6 +110,7 @@ class Stage:
             lambda: cluster_id or self.image.image.cluster_id,
             listeners,
             clean_end,
+            env.uuid(),
             lambda _time_ms: lost,
         )
 

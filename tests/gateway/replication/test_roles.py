@@ -346,6 +346,33 @@ async def test_a_broker_hosts_what_it_has_a_replica_of_and_leads_what_it_is_assi
         leader.role.fetch(0, max_bytes=1, isolation=Isolation.READ_UNCOMMITTED)
 
 
+async def test_a_broker_leads_only_from_images_with_its_registration(store: MemoryStore, nursery: trio.Nursery) -> None:
+    env, registered = Inline(), {"now": False}
+    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
+    replicas = Replicas(resources, NODE, lambda _image, _topic: LogConfig(), leads_in=lambda _image: registered["now"])
+    mine = PartitionImage((1, 2), (1, 2), NODE, 3, 0)
+    delta = publish(replicas, with_partitions(mine, mine, PartitionImage((2, 1), (2, 1), OTHER, 4, 0)))
+    replica, other = replicas.find("t", 0), replicas.find("t", 2)
+    for each in (replica, other):
+        await each.ensure_open()
+    assert [replica.role.leads, other.role.leads] == [False, False]
+    with pytest.raises(PartitionUnavailable):
+        replica.append(memoryview(batch_of(b"one")), AppendOrigin.COORDINATOR, leader_epoch=3)
+    delta.topics.set_partition(TOPIC_ID, 1, PartitionImage((1, 2), (1, 2), NODE, 4, 1))
+    delta = publish(replicas, delta)
+    late = replicas.find("t", 1)
+    await late.ensure_open()
+    assert not late.role.leads
+    registered["now"] = True
+    for index in range(2):
+        delta.topics.set_partition(TOPIC_ID, index, PartitionImage((1, 2), (2,), OTHER, 5, 2))
+    delta = publish(replicas, delta)
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((1, 2), (1, 2), NODE, 6, 3))
+    publish(replicas, delta)
+    assert [each.role.leads for each in (replica, late, other)] == [True, False, False]
+    assert not isinstance(replica.append(memoryview(batch_of(b"one")), AppendOrigin.CLIENT), Rejected)
+
+
 async def test_a_leader_with_in_sync_followers_commits_nothing_by_itself(replicas: Replicas) -> None:
     publish(replicas, with_partitions(PartitionImage((1, 2), (1, 2), NODE, 0, 0)))
     replica = replicas.find("t", 0)
