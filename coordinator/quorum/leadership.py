@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.coordinator.quorum.ballot import majority_of
-from odradek.coordinator.quorum.values import ReplicaKey, Timing
+from odradek.coordinator.quorum.values import UNKNOWN_OFFSET, ReplicaKey, Timing
 from odradek.wire.schema.types import ZERO_UUID
 from odradek.wire.values import mutable
 
@@ -136,6 +136,13 @@ class Leadership:
         if offset <= self.epoch_start_offset and not self._is_alone:
             return None
         return offset
+
+    def reported(self, high_watermark: int) -> int:
+        """Returns the high watermark for responses: -1 until it includes a record of this epoch, as in Kafka.
+
+        Until then a leader that has restarted may know less than what the last one has committed.
+        """
+        return high_watermark if self._is_alone or high_watermark > self.epoch_start_offset else UNKNOWN_OFFSET
 
     def successors(self) -> list[ReplicaKey]:
         """Returns the other voters, those with the most records first."""

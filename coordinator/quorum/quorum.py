@@ -299,16 +299,17 @@ class Quorum:
 
     def fetch(self, request: Fetch, now_ms: int) -> FetchAnswer:
         """Record a replica's progress; the response has the high watermark, or the point where its log diverges."""
-        error = self.check_fetch(request.epoch)
-        if error or self.leadership is None:
+        error, leadership = self.check_fetch(request.epoch), self.leadership
+        if error or leadership is None:
             return FetchAnswer(error, self.epoch, self.leader_id)
         found = self._divergence(request)
         if found is None:
-            self.leadership.fetched(request.replica, request.offset, self._log.end_offset, now_ms)
+            leadership.fetched(request.replica, request.offset, self._log.end_offset, now_ms)
             self._commit()
             self._leave_if_removed(now_ms)
         snapshot, diverging = (found, None) if isinstance(found, SnapshotId) else (None, found)
-        return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, self.high_watermark, diverging, snapshot)
+        reported = leadership.reported(self.high_watermark)
+        return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, reported, diverging, snapshot)
 
     def _divergence(self, request: Fetch) -> EpochEnd | SnapshotId | None:
         return divergence_of(self._log, request.offset, request.last_epoch)

@@ -10,6 +10,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.values import immutable
 
 NO_NODE: Final = -1
+UNKNOWN_OFFSET: Final = -1
 """No node: no leader is known."""
 
 
@@ -183,7 +184,7 @@ class FetchAnswer:
     error: ErrorCode
     epoch: int
     leader_id: int
-    high_watermark: int = -1
+    high_watermark: int = UNKNOWN_OFFSET
     diverging: EpochEnd | None = None
     snapshot: SnapshotId | None = None
 

@@ -17,6 +17,7 @@ from odradek.coordinator.quorum.quorum import Quorum
 from odradek.coordinator.quorum.snapshots import Download, divergence_of, is_behind
 from odradek.coordinator.quorum.values import (
     NO_NODE,
+    UNKNOWN_OFFSET,
     BeginEpoch,
     ElectionState,
     Fetch,
@@ -567,7 +568,11 @@ class QuorumDriver:
         if error and lease is not None:
             replica.give_back(lease)
             lease = None
-        return Fetched(FetchAnswer(error, core.epoch, core.leader_id, core.high_watermark), lease)
+        return Fetched(FetchAnswer(error, core.epoch, core.leader_id, self._reported()), lease)
+
+    def _reported(self) -> int:
+        leadership = self.core.leadership
+        return UNKNOWN_OFFSET if leadership is None else leadership.reported(self.core.high_watermark)
 
     async def _await_changes(self, request: Fetch, max_wait_ms: int) -> None:
         signal = Signal()
@@ -584,7 +589,7 @@ class QuorumDriver:
         return bool(
             core.check_fetch(request.epoch)
             or replica.durable_end_offset > request.offset
-            or core.high_watermark > request.high_watermark
+            or self._reported() > request.high_watermark
             or (replica.base is not None and replica.base.end_offset > request.offset)
         )
 

@@ -54,8 +54,10 @@ class SomeLog:
         return EpochEnd(known[-1] if known else epoch, len(known))
 
 
-def machine(log: SomeLog, voters: tuple[int, ...] = (1, 2, 3), election: ElectionState | None = None) -> Quorum:
-    return Quorum(ME, voters, log, Timing(), repeat(0.5), election or ElectionState(), 0)
+def machine(
+    log: SomeLog, voters: tuple[int, ...] = (1, 2, 3), election: ElectionState | None = None, me: ReplicaKey = ME
+) -> Quorum:
+    return Quorum(me, voters, log, Timing(), repeat(0.5), election or ElectionState(), 0)
 
 
 def elected(log: SomeLog) -> Quorum:
@@ -94,12 +96,38 @@ def test_a_candidacy_is_made_durable_before_votes_are_asked_for() -> None:
 def test_a_leader_commits_what_a_majority_has_from_its_own_record_on() -> None:
     log = SomeLog(1, 1)
     quorum = elected(log)
-    quorum.fetch(Fetch(quorum.epoch, OTHER, 2, 1, 0), 510)
-    assert quorum.high_watermark == 0
+    answer = quorum.fetch(Fetch(quorum.epoch, OTHER, 2, 1, 0), 510)
+    assert (quorum.high_watermark, answer.high_watermark) == (0, -1)
     log.epochs.append(quorum.epoch)
     log.durable_end_offset = 3
-    quorum.fetch(Fetch(quorum.epoch, OTHER, 3, quorum.epoch, 0), 520)
-    assert quorum.high_watermark == 3
+    answer = quorum.fetch(Fetch(quorum.epoch, OTHER, 3, quorum.epoch, 0), 520)
+    assert (quorum.high_watermark, answer.high_watermark) == (3, 3)
+
+
+def test_a_follower_has_not_caught_up_with_a_leader_that_does_not_know_what_is_committed() -> None:
+    """The leader has restarted: it knows that its snapshot is committed, but not what the last leader has committed."""
+    leading = SomeLog(1, 1, 1)
+    leading.base = leading.newest_snapshot = SnapshotId(1, 1)
+    leader, following = elected(leading), SomeLog(1, 1, 1)
+    leading.epochs.append(leader.epoch)
+    leading.durable_end_offset = 4
+    follower = machine(following, me=OTHER)
+    follower.begin_epoch(BeginEpoch(leader.epoch, ME.id, OTHER), 600)
+    assert leader.high_watermark == 1
+
+    def fetch(now_ms: int) -> None:
+        [send] = [each for each in follower.ready().sends if isinstance(each.request, Fetch)]
+        assert follower.answered(ME.id, send.number, leader.fetch(send.request, now_ms), now_ms)
+        following.epochs[3:] = leading.epochs[3:]
+        following.durable_end_offset = 4
+        follower.durable(now_ms)
+
+    fetch(610)
+    assert not follower.is_caught_up
+    fetch(620)
+    fetch(630)
+    assert follower.is_caught_up
+    assert (leader.high_watermark, follower.high_watermark) == (4, 4)
 
 
 def test_a_consumer_of_the_metadata_log_is_no_observer() -> None:
