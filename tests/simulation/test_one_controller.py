@@ -1,6 +1,7 @@
 """One controller and several brokers: the same rules apply to its own broker, if it has one, as to the others."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from uuid import UUID
 
 import pytest
 import trio
@@ -411,7 +412,9 @@ def test_a_controller_alone_is_no_broker():
 
 def test_what_an_earlier_version_registered_for_a_controller_is_removed():
     async def play(cluster: Cluster) -> None:
-        await cluster.services().controller.register(cluster.image().cluster_id, {}, None)  # as earlier versions did
+        await cluster.services().controller.register(
+            cluster.image().cluster_id, {}, None, UUID(int=1)
+        )  # as earlier ones
         assert await cluster.create(2, 4) == 0
         await cluster.until(lambda: 1 in cluster.image(2).brokers)
         await cluster.crash(1)
