@@ -412,9 +412,8 @@ def test_a_controller_alone_is_no_broker():
 
 def test_what_an_earlier_version_registered_for_a_controller_is_removed():
     async def play(cluster: Cluster) -> None:
-        await cluster.services().controller.register(
-            cluster.image().cluster_id, {}, None, UUID(int=1)
-        )  # as earlier ones
+        controller, cluster_id = cluster.services().controller, cluster.image().cluster_id
+        await controller.register(cluster_id, {}, None, UUID(int=1))  # as earlier versions did
         assert await cluster.create(2, 4) == 0
         await cluster.until(lambda: 1 in cluster.image(2).brokers)
         await cluster.crash(1)
