@@ -42,8 +42,8 @@ class Replicas:
     `log_config(image, topic)` returns a topic's settings. A log in the store that is not in the image is deleted if the
     metadata log has the deletion of its topic, or if its partition has moved to other brokers; otherwise it is set
     aside as a stray. Topics in `kept` are exempt. None of this happens before `image_is_current` was called. With
-    `selects_by_rack`, consumers that send a rack are directed to a replica there. The broker leads only what an image
-    for which `leads_in` is True has assigned to it: the first of them has it as no partition's leader.
+    `selects_by_rack`, consumers that send a rack are directed to a replica there. The broker leads nothing in images
+    for which `leads_in` is False; an election, in another leader epoch, precedes each leadership in a later image.
     """
 
     def __init__(
