@@ -41,7 +41,7 @@ ODRADEK_DEFINITIONS: Final = (
         at_least(1),
         mode=READ_ONLY,
         doc="Threads that commit segments; so many segments commit at the same time. More are faster with many "
-        "partitions on a disk whose sync takes more than 5 ms.",
+        "partitions on a disk whose sync takes 10 ms.",
     ),
     Definition(
         "odradek.commit.max.bytes",

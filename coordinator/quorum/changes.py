@@ -93,7 +93,7 @@ def _not_settled(quorum: Quorum) -> Change | None:
     """Returns None if this node leads and has committed a record of its own epoch, and so all earlier changes."""
     if quorum.leadership is None:
         return Change(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if quorum.high_watermark <= quorum.leadership.epoch_start_offset and not quorum.is_sole_voter:
+    if not quorum.leadership.has_committed(quorum.high_watermark):
         message = "Request timed out waiting for leader to establish HWM and fence previous voter changes"
         return Change(ErrorCode.REQUEST_TIMED_OUT, message)
     return None

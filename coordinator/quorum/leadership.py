@@ -137,12 +137,16 @@ class Leadership:
             return None
         return offset
 
-    def reported(self, high_watermark: int) -> int:
-        """Returns the high watermark for responses: -1 until it includes a record of this epoch, as in Kafka.
+    def has_committed(self, high_watermark: int) -> bool:
+        """True if the high watermark includes a record of this epoch, and so all that earlier leaders have committed.
 
-        Until then a leader that has restarted may know less than what the last one has committed.
+        Until then a leader that has restarted may know less than they did. True for a sole voter in any case.
         """
-        return high_watermark if self._is_alone or high_watermark > self.epoch_start_offset else UNKNOWN_OFFSET
+        return self._is_alone or high_watermark > self.epoch_start_offset
+
+    def reported(self, high_watermark: int) -> int:
+        """Returns the high watermark for responses, UNKNOWN_OFFSET until it includes a record of this epoch."""
+        return high_watermark if self.has_committed(high_watermark) else UNKNOWN_OFFSET
 
     def successors(self) -> list[ReplicaKey]:
         """Returns the other voters, those with the most records first."""

@@ -10,8 +10,9 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.values import immutable
 
 NO_NODE: Final = -1
-UNKNOWN_OFFSET: Final = -1
 """No node: no leader is known."""
+UNKNOWN_OFFSET: Final = -1
+"""The high watermark in a response of a node that does not know it."""
 
 
 class EpochEnd(NamedTuple):

@@ -191,11 +191,9 @@ class QuorumDriver:
     def active_epoch(self) -> int | None:
         """The epoch in which this node may decide: it leads, and all earlier records are committed. None otherwise."""
         core = self._core
-        if core is None or core.leadership is None:
+        if core is None or core.leadership is None or not core.leadership.has_committed(core.high_watermark):
             return None
-        if core.is_sole_voter or core.high_watermark > core.leadership.epoch_start_offset:
-            return core.epoch
-        return None
+        return core.epoch
 
     @property
     def now_ms(self) -> int:
