@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
+from py4j.clientserver import JavaClient
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
 from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions import captured
 
 from compat_tests.clients import Deadline
 from compat_tests.real_kafka import jars_folder, java_command
@@ -19,6 +22,26 @@ _STRINGS = {
     for kind in ("key", "value")
     for side in ("serializer", "deserializer")
 }
+
+
+def _convert_only_spark_exceptions() -> None:
+    """Makes PySpark leave the exceptions of other JVMs alone.
+
+    A Spark session replaces Py4J's conversion of results in the whole process, and takes each exception for an object
+    of its own JVM: the id of a Kafka exception then means an unrelated object, for which the conversion may fail.
+    Spark's gateway is a `JavaClient`, that of `JavaVm` is not.
+    """
+    convert = captured.convert_exception
+    if hasattr(convert, "__wrapped__"):
+        return
+
+    @wraps(convert)
+    def only_sparks(error: Any) -> captured.CapturedException:
+        if isinstance(error._gateway_client, JavaClient):
+            return convert(error)
+        return captured.UnknownException(desc="", stackTrace="")  # the caller raises the original exception
+
+    captured.convert_exception = only_sparks
 
 
 class JavaError(Exception):
@@ -44,6 +67,7 @@ class JavaVm:
     """One JVM for many clients; every calling Python thread has its own thread in it."""
 
     def __init__(self) -> None:
+        _convert_only_spark_exceptions()
         options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
         options.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
         port = launch_gateway(

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from compat_tests.clients import EPOCH_MS, Record, kafka_python
-from compat_tests.comparison import Case, CaseBook, Comparison, Side
+from compat_tests.comparison import Case, CaseBook, Comparison, Side, is_missing
 from compat_tests.frames import RawConnection, batch_headers, fetch
+from compat_tests.java_clients import JavaVm
 
 BOOK = CaseBook("spark", needs="Java")
 _COLUMNS = "topic, partition, offset, cast(key as string) k, cast(value as string) v, unix_millis(timestamp) t"
@@ -282,3 +284,18 @@ def _spark_is_imported() -> None:
 @pytest.mark.parametrize("case", BOOK.params())
 def test_case(case: Case, comparison: Comparison) -> None:
     comparison.check(case)
+
+
+def test_a_session_leaves_the_exceptions_of_other_jvms_alone(comparison: Comparison) -> None:
+    """Their object ids mean other objects in Spark's JVM; hundreds of ids, as most of them mean none there."""
+    if is_missing("Java"):
+        pytest.skip("no Java")
+    assert comparison.resources.spark().version
+    java = JavaVm()
+    try:
+        for _ in range(300):
+            with pytest.raises(Py4JJavaError) as caught:
+                java.new("java.lang.Integer", "not a number")
+            assert caught.value.java_exception.getClass().getName() == "java.lang.NumberFormatException"
+    finally:
+        java.close()
