@@ -37,7 +37,7 @@ def _convert_only_spark_exceptions() -> None:
 
     @wraps(convert)
     def only_sparks(error: Any) -> captured.CapturedException:
-        if isinstance(error._gateway_client, JavaClient):
+        if isinstance(error._gateway_client, JavaClient):  # noqa: SLF001 - there is no public way to it
             return convert(error)
         return captured.UnknownException(desc="", stackTrace="")  # the caller raises the original exception
 
