@@ -73,23 +73,19 @@ def _union(held: Partitions, added: Partitions) -> Partitions:
     return joined
 
 
-class VerificationResult(NamedTuple):
-    """The result of `verify`: the error of each (topic, partition), NONE if the producer may write there."""
+def verify(
+    table: TransactionTable, producer: ProducerIdentity, partitions: Partitions
+) -> Mapping[tuple[str, int], ErrorCode]:
+    """Check for each (topic, partition) that the producer may write there in its transaction now (KIP-890).
 
-    errors: Mapping[tuple[str, int], ErrorCode]
-
-
-def verify(table: TransactionTable, producer: ProducerIdentity, partitions: Partitions) -> VerificationResult:
-    """Check for each partition that the producer may write there in its transaction now (KIP-890).
-
-    TRANSACTION_ABORTABLE if the partition is not in the transaction.
+    NONE if it may, TRANSACTION_ABORTABLE if the partition is not in the transaction.
     """
     current = table.transactions.get(producer.transactional_id)
     error = check_producer(current, producer)
     if current is not None and not error and current.state in PREPARED:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     asked = [(topic, index) for topic, indexes in partitions.items() for index in sorted(indexes)]
-    return VerificationResult({partition: error or _verify_partition(current, *partition) for partition in asked})
+    return {partition: error or _verify_partition(current, *partition) for partition in asked}
 
 
 def _verify_partition(current: Transaction | None, topic: str, index: int) -> ErrorCode:

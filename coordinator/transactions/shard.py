@@ -5,7 +5,7 @@ Operations return an `Outcome`; the runtime replays its records, writes them and
 and then calls `complete`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
@@ -15,6 +15,7 @@ from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.table import Partitions, Transaction, TransactionTable
 from odradek.coordinator.transactions.version import HIGHEST
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
@@ -94,9 +95,9 @@ class TransactionShard:
 
     # Called by the broker itself
 
-    def verify(self, producer: ProducerIdentity, partitions: Partitions, token: Token, now_ms: int) -> Outcome:
-        """Reply with VerificationResult: for each partition, whether the producer may write there now."""
-        return Outcome((), (Reply(token, add.verify(self.table, producer, partitions)),))
+    def verify(self, producer: ProducerIdentity, partitions: Partitions) -> Mapping[tuple[str, int], ErrorCode]:
+        """For each (topic, partition), whether the producer may write there now."""
+        return add.verify(self.table, producer, partitions)
 
     def complete(self, ended: Transaction, token: Token, now_ms: int) -> Outcome:
         """Called when all partitions have their markers. Reply with None."""

@@ -23,21 +23,25 @@ class Marker(NamedTuple):
     coordinator_epoch: int
     version: int
 
+    def batch(self, now_ms: int) -> memoryview:
+        """The control batch, to be appended to any number of logs."""
+        batch = end_transaction_marker(
+            committed=self.committed,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+            timestamp_ms=now_ms,
+        )
+        return memoryview(batch)
 
-def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorCode, Completion[None]]:
-    """Append a marker; it is committed when the completion settles without error.
+
+def append_marker(replica: Replica, batch: memoryview, version: int) -> tuple[ErrorCode, Completion[None]]:
+    """Append a marker's batch; it is committed when the completion settles without error.
 
     The error code is the log's refusal of an old epoch; nothing is appended then. The log must be open.
     Raises PartitionUnavailable.
     """
-    batch = end_transaction_marker(
-        committed=marker.committed,
-        producer_id=marker.producer.producer_id,
-        producer_epoch=marker.producer.producer_epoch,
-        coordinator_epoch=marker.coordinator_epoch,
-        timestamp_ms=now_ms,
-    )
-    result = replica.append(memoryview(batch), AppendOrigin.COORDINATOR, transaction_version=marker.version)
+    result = replica.append(batch, AppendOrigin.COORDINATOR, transaction_version=version)
     if isinstance(result, Rejected):
         return result.error, DONE
     return ErrorCode.NONE, replica.committed(result.last_offset + 1)
@@ -46,6 +50,6 @@ def append_marker(replica: Replica, marker: Marker, now_ms: int) -> tuple[ErrorC
 async def write_marker(replica: Replica, marker: Marker, now_ms: int) -> ErrorCode:
     """Write a marker; committed on return. Raises PartitionUnavailable, StoreError."""
     await replica.ensure_open()
-    error, committed = append_marker(replica, marker, now_ms)
+    error, committed = append_marker(replica, marker.batch(now_ms), marker.version)
     await committed.wait()
     return error

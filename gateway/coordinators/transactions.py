@@ -182,15 +182,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
 
         Raises CoordinatorUnavailable.
         """
-        from odradek.coordinator.transactions.add import VerificationResult
-
-        results = await self.call(
-            producer.transactional_id,
-            lambda shard, token, now_ms: shard.verify(producer, partitions, token, now_ms),
-            VerificationResult,
-            reads=True,
-        )
-        return results.errors
+        return await self.ask(producer.transactional_id, lambda shard, _now_ms: shard.verify(producer, partitions))
 
     async def verify(
         self, producer: "ProducerIdentity", partitions: "Partitions"
@@ -318,9 +310,10 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         before the marker is appended, or whose write fails.
         """
         begun: dict[tuple[str, int], Completion[None]] = {}
+        batch = marker.batch(self._env.wall_ms())
         async with trio.open_nursery() as nursery:
             for number, topic_partition in enumerate(partitions, 1):
-                write = self._append_here(marker, *topic_partition)
+                write = self._append_here(batch, marker.version, *topic_partition)
                 if write is None:
                     nursery.start_soon(self._mark, marker, *topic_partition)
                 else:
@@ -332,13 +325,13 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 if write.error is not None:
                     nursery.start_soon(self._mark, marker, *topic_partition)
 
-    def _append_here(self, marker: Marker, topic: str, index: int) -> Completion[None] | None:
+    def _append_here(self, batch: memoryview, version: int, topic: str, index: int) -> Completion[None] | None:
         """Queue the marker in an open local log, except of the offsets topic; None if that is not possible."""
         replica = self._replicas.get(topic, index)
         if replica is None or replica.state is not ReplicaState.OPEN or topic == CONSUMER_OFFSETS:
             return None
         try:
-            error, write = append_marker(replica, marker, self._env.wall_ms())
+            error, write = append_marker(replica, batch, version)
         except PartitionUnavailable:
             return None
         if error:

@@ -1,7 +1,6 @@
 """Verifies with the transaction coordinator that partitions are in a producer's transaction (KIP-890)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 from odradek.gateway.errors import PartitionUnavailable
@@ -50,6 +49,8 @@ def _serving(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | None]
     for key in keys:
         replica = find(key)
         if replica is not None:
-            with suppress(PartitionUnavailable):
+            try:
                 serving[key] = replica.leader
+            except PartitionUnavailable:
+                continue
     return serving

@@ -138,8 +138,8 @@ class TransactionMachine(RuleBasedStateMachine):
             if producer.version == 2:
                 error = self.adds(producer, index)
             else:
-                results = self.call(self.world.shard.verify, self.identity(producer), {TOPIC: frozenset({index})})
-                error = results.errors[TOPIC, index]
+                errors = self.world.shard.verify(self.identity(producer), {TOPIC: frozenset({index})})
+                error = errors[TOPIC, index]
             if error:
                 return
             self.must_own(producer)

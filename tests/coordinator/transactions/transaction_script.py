@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from transaction_world import World
 
 from odradek.coordinator.regex import InvalidRegex, Matcher
-from odradek.coordinator.transactions.add import ProducerIdentity, VerificationResult
+from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.coordinator.transactions.describe import matching
 from odradek.coordinator.transactions.end import Ended
@@ -107,7 +107,9 @@ class Script:
 
     def do_verify(self, names, options):
         producer = self.producer(names[0], options)
-        return self.call(producer.name, self.world.shard.verify, producer.identity(), partitions_of(names[1:]))[0]
+        errors = self.world.shard.verify(producer.identity(), partitions_of(names[1:]))
+        shown = " ".join(f"{topic}:{index}={error.name}" for (topic, index), error in errors.items())
+        return [f"{producer.name} <- {shown}"]
 
     def do_commit(self, names, options):
         return self.end(names, options, True)
@@ -189,8 +191,6 @@ def show(value):
     if isinstance(value, InitProducerIdResponse):
         error = ErrorCode(value.error_code).name
         return error if value.error_code else f"pid={value.producer_id} epoch={value.producer_epoch}"
-    if isinstance(value, VerificationResult):
-        return " ".join(f"{topic}:{index}={error.name}" for (topic, index), error in value.errors.items())
     if isinstance(value, ListTransactionsResponse):
         listed = [
             f"{one.transactional_id} {one.producer_id} {one.transaction_state}" for one in value.transaction_states
