@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from benchmarks import (
 from benchmarks.brokers import EARLIER, Side, both_sides
 from benchmarks.cases import KAFKA, Case, Effort
 from benchmarks.machine import description
-from benchmarks.runner import CaseResult, run_case, run_rounds, warm_up
+from benchmarks.runner import CaseResult, renew_brokers, run_case, run_rounds, warm_up
 from benchmarks.table import Row, as_json, rows_of, show
 
 BEFORE: tuple[Case, ...] = (footprint.START_UP, *cold.CASES, *offsets.CASES)
@@ -75,7 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = [CaseResult(case) for case in chosen]
     with tempfile.TemporaryDirectory(prefix="odradek-bench-", dir=options.dir, ignore_cleanup_errors=True) as root:
         sides = both_sides(Path(root), options.against)
-        rounds = _run(results, sides, effort, _progress(started, peer), lambda: time.perf_counter() - started)
+        say = _progress(started, peer)
+        renew = None if options.against is None else partial(renew_brokers, sides, effort, say)
+        rounds = _run(results, sides, effort, say, lambda: time.perf_counter() - started, renew)
     rows = [row for result in results for row in rows_of(result)]
     print(f"\nrounds: {rounds}, {time.perf_counter() - started:.0f} s\n", flush=True)
     show(rows, peer)
@@ -127,15 +130,19 @@ def _run(
     effort: Effort,
     say: Callable[[str], None],
     clock: Callable[[], float],
+    renew: Callable[[], None] | None,
 ) -> int:
-    """Fill `results`, and return the number of rounds. Ctrl-C ends the run, and keeps what was measured before."""
+    """Fill `results`, and return the number of rounds. Ctrl-C ends the run, and keeps what was measured before.
+
+    `renew` is called between two rounds of the loads of one broker.
+    """
     loads = [result for result in results if result.case in LOADS]
     rounds = 0
     try:
         _once(results, BEFORE, sides, effort, say)
         if loads:
             warm_up(sides, effort, say)
-            rounds = run_rounds(loads, sides, effort, say, clock)
+            rounds = run_rounds(loads, sides, effort, say, clock, renew)
         _once(results, AFTER, sides, effort, say)
         rounds = max(rounds, _clusters(results, sides, effort, say, clock))
     except KeyboardInterrupt:

@@ -152,7 +152,7 @@ class Side:
 
     @property
     def broker(self) -> RunningBroker:
-        """The broker for the whole run, started at first use. If it cannot start, each call raises NotMeasuredError."""
+        """The broker until `stop`, started at first use. If it cannot start, each call raises NotMeasuredError."""
         if self._failure is not None:
             raise NotMeasuredError(self._failure)
         if self._broker is None:
@@ -174,7 +174,7 @@ class Side:
         return home
 
     def cluster(self, start: Callable[[str], Nodes]) -> Nodes:
-        """The cluster for the whole run, started by `start(name)`. Raises NotMeasuredError as `broker` does."""
+        """The cluster until `stop`, started by `start(name)`. Raises NotMeasuredError as `broker` does."""
         if self._cluster_failure is not None:
             raise NotMeasuredError(self._cluster_failure)
         if self._cluster is None:
@@ -186,11 +186,13 @@ class Side:
         return self._cluster
 
     def stop(self) -> None:
-        """Stop the broker and the cluster of the run."""
-        if self._broker is not None:
-            self._broker.stop()
-        if self._cluster is not None:
-            self._cluster.stop()
+        """Stop the broker and the cluster; the next use of one starts another."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            broker.stop()
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.stop()
 
 
 def both_sides(root: Path, against: str | None = None) -> dict[str, Side]:

@@ -44,14 +44,17 @@ def run_rounds(
     effort: Effort,
     say: Callable[[str], None],
     clock: Callable[[], float],
+    renew: Callable[[], None] | None = None,
 ) -> int:
     """Measure all cases, round after round, and return the number of rounds.
 
     `clock` returns the seconds since the run began. After the first round, another one is begun only if there is as
-    much time left of the budget as the last one took.
+    much time left of the budget as the last one took. `renew` is called between two rounds.
     """
     for number in range(effort.rounds):
         began = clock()
+        if number and renew is not None:
+            renew()
         for result in results:
             run_case(result, number, sides, effort, say)
         took_s = clock() - began
@@ -70,6 +73,16 @@ def _measure(result: CaseResult, mode: Mode, side: Side, effort: Effort) -> None
         result.failures[key] = str(error)
     else:
         result.samples.setdefault(key, []).append(sample)
+
+
+def renew_brokers(sides: Mapping[str, Side], effort: Effort, say: Callable[[str], None]) -> None:
+    """Continue with new brokers: the memory layout and hash seed of one process make it slower or quicker as a whole.
+
+    The figures of two starts of the same Odradek differ by up to 20 %. Not for a JVM, which needs its time to warm up.
+    """
+    for side in sides.values():
+        side.stop()
+    warm_up(sides, effort, say)
 
 
 def warm_up(sides: Mapping[str, Side], effort: Effort, say: Callable[[str], None]) -> None:

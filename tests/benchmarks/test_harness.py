@@ -1,9 +1,11 @@
 """The calculating and printing parts of the benchmark harness; parts that load a broker are tested by running them."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from benchmarks.brokers import Side
 from benchmarks.cases import CPU, KAFKA, ODRADEK, Case, Effort, Figure, Mode, NotMeasuredError
 from benchmarks.cold import acknowledged_ms
 from benchmarks.cpu_limit import parse_cpu_stat
@@ -148,6 +150,30 @@ def test_no_round_is_begun_that_would_not_end_in_time():
     effort = Effort(rounds=3, duration_s=1, scale=1, budget_s=25)
     assert run_rounds([result], {ODRADEK: side}, effort, [].append, lambda: next(times)) == 2
     assert side.measured == 2
+
+
+def test_brokers_are_renewed_between_rounds():
+    said = []
+    result = CaseResult(a_case(sides=(ODRADEK,)))
+    side = FakeSide(ODRADEK, [{"rate": 1}] * 3)
+    run_rounds([result], {ODRADEK: side}, EFFORT, said.append, lambda: 0.0, lambda: said.append("renewed"))
+    assert [line.partition(" ")[0] for line in said] == ["work", "renewed", "work", "renewed", "work"]
+
+
+def test_a_side_that_was_stopped_starts_another_broker(tmp_path):
+    started = []
+
+    def start(home, _settings):
+        started.append(home)
+        return SimpleNamespace(stop=lambda: started.append("stopped"))
+
+    side = Side(ODRADEK, start, tmp_path)
+    assert side.broker is side.broker
+    side.stop()
+    assert side.broker
+    first, second, third = started
+    assert second == "stopped"
+    assert first != third
 
 
 def test_no_figure_is_made_up_for_a_side_that_never_worked():
