@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -31,17 +31,22 @@ def _convert_only_spark_exceptions() -> None:
     of its own JVM: the id of a Kafka exception then means an unrelated object, for which the conversion may fail.
     Spark's gateway is a `JavaClient`, that of `JavaVm` is not.
     """
-    convert = captured.convert_exception
-    if hasattr(convert, "__wrapped__"):
+    converting = captured.capture_sql_exception
+    if hasattr(converting, "__wrapped__"):
         return
 
-    @wraps(convert)
-    def only_sparks(error: Any) -> captured.CapturedException:
-        if isinstance(error._gateway_client, JavaClient):  # noqa: SLF001 - there is no public way to it
-            return convert(error)
-        return captured.UnknownException(desc="", stackTrace="")  # the caller raises the original exception
+    @wraps(converting)
+    def only_sparks(get_result: Callable[..., Any]) -> Callable[..., Any]:
+        get_sparks = converting(get_result)
 
-    captured.convert_exception = only_sparks
+        def result(answer: str, gateway: Any, *rest: Any) -> Any:
+            get = get_sparks if isinstance(gateway, JavaClient) else get_result
+            return get(answer, gateway, *rest)
+
+        return result
+
+    captured.capture_sql_exception = only_sparks
+    captured.install_exception_handler()  # again, as a session may have installed it before
 
 
 class JavaError(Exception):

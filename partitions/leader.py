@@ -20,6 +20,7 @@ from odradek.partitions.imports import ImportedBatch, take_imported
 from odradek.partitions.in_sync import ALONE, Brokers, InSyncReplicas, IsrDecision, IsrProposal, Membership
 from odradek.partitions.markers import read_end_txn_marker
 from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
+from odradek.partitions.producers import EndTxnMarker
 from odradek.partitions.reads import Reads
 from odradek.partitions.results import (
     NO_LEADER_EPOCH,
@@ -168,7 +169,7 @@ class Leader(Reads):
         origin: AppendOrigin,
         now_ms: int,
         api_version: int = LATEST_PRODUCE_VERSION,
-        transaction_version: int = 0,
+        marker: EndTxnMarker | None = None,
         guard: VerificationGuard | None = None,
         checked: BatchHeader | Rejected | None = None,
         leader_epoch: int = NO_LEADER_EPOCH,
@@ -179,11 +180,11 @@ class Leader(Reads):
         With `all_in_sync` (acks=all) NOT_ENOUGH_REPLICAS is checked before the records; see `is_short`.
 
         A writable buffer is patched in place and must not change until the write is durable; a read-only one is copied.
-        A refused or duplicate batch is not modified. `api_version` is that of the Produce request,
-        `transaction_version` that of a WriteTxnMarkers request (KIP-1228). `guard` was returned by `verification`
-        before the coordinator was queried. `checked` is the result of `check_client_batch` for the same records, if the
-        caller has it. `leader_epoch`, if any, is the epoch in which the writer was elected: see
-        `PartitionState.check_epoch`.
+        A refused or duplicate batch is not modified. `api_version` is that of the Produce request. `guard` was returned
+        by `verification` before the coordinator was queried. `checked` is the result of `check_client_batch` for the
+        same records, and `marker` the contents of a transaction marker's batch, if the caller has them; the latter has
+        the version of its transaction (KIP-1228). `leader_epoch`, if any, is the epoch in which the writer was elected:
+        see `PartitionState.check_epoch`.
         """
         state = self.state
         if leader_epoch != NO_LEADER_EPOCH:
@@ -201,7 +202,7 @@ class Leader(Reads):
         if header.producer_id < 0:
             return self._appended(records, header, now_ms)
         if header.is_control:
-            return self._append_marker(records, header, now_ms, transaction_version)
+            return self._append_marker(records, header, now_ms, marker or read_end_txn_marker(records, header))
         return self._append_of_producer(records, header, origin, now_ms, guard)
 
     def _append_of_producer(
@@ -230,9 +231,8 @@ class Leader(Reads):
         return self._appended(records, header, now_ms, producers={header.producer_id: row})
 
     def _append_marker(
-        self, records: memoryview, header: BatchHeader, now_ms: int, transaction_version: int
+        self, records: memoryview, header: BatchHeader, now_ms: int, marker: EndTxnMarker | None
     ) -> Appended | Rejected:
-        marker = read_end_txn_marker(records, header, transaction_version)
         if marker is None:
             return self._appended(records, header, now_ms)
         state = self.state

@@ -5,7 +5,7 @@ from odradek.wire.records.batch import BatchHeader
 from odradek.wire.records.reader import ControlType, read_control_marker
 
 
-def read_end_txn_marker(records: memoryview, header: BatchHeader, transaction_version: int = 0) -> EndTxnMarker | None:
+def read_end_txn_marker(records: memoryview, header: BatchHeader) -> EndTxnMarker | None:
     """Decode a control batch; None when it is not a transaction marker, or compaction has emptied it.
 
     Raises odradek.wire.records.errors.CorruptBatch.
@@ -16,4 +16,4 @@ def read_end_txn_marker(records: memoryview, header: BatchHeader, transaction_ve
     if control.coordinator_epoch is None:
         return None
     is_abort = control.type is ControlType.ABORT
-    return EndTxnMarker(control.coordinator_epoch, is_abort, control.timestamp_ms, transaction_version)
+    return EndTxnMarker(control.coordinator_epoch, is_abort, control.timestamp_ms)

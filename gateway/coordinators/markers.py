@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from odradek.coordinator.contract import Producer
 from odradek.gateway.env.completion import DONE, Completion
 from odradek.gateway.replication.replica import Replica
+from odradek.partitions.producers import EndTxnMarker
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.builder import end_transaction_marker
@@ -23,8 +24,8 @@ class Marker(NamedTuple):
     coordinator_epoch: int
     version: int
 
-    def batch(self, now_ms: int) -> memoryview:
-        """The control batch, to be appended to any number of logs."""
+    def encoded(self, now_ms: int) -> "EncodedMarker":
+        """The marker's batch, to be appended to any number of logs."""
         batch = end_transaction_marker(
             committed=self.committed,
             producer_id=self.producer.producer_id,
@@ -32,16 +33,24 @@ class Marker(NamedTuple):
             coordinator_epoch=self.coordinator_epoch,
             timestamp_ms=now_ms,
         )
-        return memoryview(batch)
+        contents = EndTxnMarker(self.coordinator_epoch, not self.committed, now_ms, self.version)
+        return EncodedMarker(memoryview(batch), contents)
 
 
-def append_marker(replica: Replica, batch: memoryview, version: int) -> tuple[ErrorCode, Completion[None]]:
-    """Append a marker's batch; it is committed when the completion settles without error.
+class EncodedMarker(NamedTuple):
+    """A marker's control batch, and what it contains."""
+
+    records: memoryview
+    contents: EndTxnMarker
+
+
+def append_marker(replica: Replica, marker: EncodedMarker) -> tuple[ErrorCode, Completion[None]]:
+    """Append a marker; it is committed when the completion settles without error.
 
     The error code is the log's refusal of an old epoch; nothing is appended then. The log must be open.
     Raises PartitionUnavailable.
     """
-    result = replica.append(batch, AppendOrigin.COORDINATOR, transaction_version=version)
+    result = replica.append(marker.records, AppendOrigin.COORDINATOR, marker=marker.contents)
     if isinstance(result, Rejected):
         return result.error, DONE
     return ErrorCode.NONE, replica.committed(result.last_offset + 1)
@@ -50,6 +59,6 @@ def append_marker(replica: Replica, batch: memoryview, version: int) -> tuple[Er
 async def write_marker(replica: Replica, marker: Marker, now_ms: int) -> ErrorCode:
     """Write a marker; committed on return. Raises PartitionUnavailable, StoreError."""
     await replica.ensure_open()
-    error, committed = append_marker(replica, marker.batch(now_ms), marker.version)
+    error, committed = append_marker(replica, marker.encoded(now_ms))
     await committed.wait()
     return error

@@ -332,7 +332,7 @@ class ShardRuntime(Generic[S]):
         now_ms = self._clock.now_ms()
         shard = self.shard
         try:
-            refused, committed = append_marker(self.replica, marker.batch(now_ms), marker.version)
+            refused, committed = append_marker(self.replica, marker.encoded(now_ms))
         except PartitionUnavailable as error:
             self._discard(shard)
             raise unavailable(error) from error

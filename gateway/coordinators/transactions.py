@@ -25,7 +25,7 @@ from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEAT
 from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
-from odradek.gateway.coordinators.markers import MARKER_DONE, Marker, append_marker, write_marker
+from odradek.gateway.coordinators.markers import MARKER_DONE, EncodedMarker, Marker, append_marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.runtime import ShardRuntime
 from odradek.gateway.env.completion import Completion, Gathered
@@ -310,10 +310,10 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         before the marker is appended, or whose write fails.
         """
         begun: dict[tuple[str, int], Completion[None]] = {}
-        batch = marker.batch(self._env.wall_ms())
+        encoded = marker.encoded(self._env.wall_ms())
         async with trio.open_nursery() as nursery:
             for number, topic_partition in enumerate(partitions, 1):
-                write = self._append_here(batch, marker.version, *topic_partition)
+                write = self._append_here(encoded, *topic_partition)
                 if write is None:
                     nursery.start_soon(self._mark, marker, *topic_partition)
                 else:
@@ -325,13 +325,13 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 if write.error is not None:
                     nursery.start_soon(self._mark, marker, *topic_partition)
 
-    def _append_here(self, batch: memoryview, version: int, topic: str, index: int) -> Completion[None] | None:
+    def _append_here(self, marker: EncodedMarker, topic: str, index: int) -> Completion[None] | None:
         """Queue the marker in an open local log, except of the offsets topic; None if that is not possible."""
         replica = self._replicas.get(topic, index)
         if replica is None or replica.state is not ReplicaState.OPEN or topic == CONSUMER_OFFSETS:
             return None
         try:
-            error, write = append_marker(replica, batch, version)
+            error, write = append_marker(replica, marker)
         except PartitionUnavailable:
             return None
         if error:

@@ -13,7 +13,7 @@ from odradek.partitions.imports import ImportedBatch
 from odradek.partitions.in_sync import IsrDecision, IsrProposal
 from odradek.partitions.leader import FollowerFetch, Leader
 from odradek.partitions.model import OutboxEntry
-from odradek.partitions.producers import ProducerEntry
+from odradek.partitions.producers import EndTxnMarker, ProducerEntry
 from odradek.partitions.reads import NOT_LEADER
 from odradek.partitions.results import NO_LEADER_EPOCH, Appended, AppendOrigin, Duplicate, FetchPlan, Rejected
 from odradek.partitions.transaction_guard import VerificationGuard
@@ -52,7 +52,7 @@ class LeadingLog(PartitionLog):
         origin: AppendOrigin,
         *,
         api_version: int = 9,
-        transaction_version: int = 0,
+        marker: EndTxnMarker | None = None,
         guard: VerificationGuard | None = None,
         checked: BatchHeader | Rejected | None = None,
         leader_epoch: int = NO_LEADER_EPOCH,
@@ -62,8 +62,9 @@ class LeadingLog(PartitionLog):
         """Decide on one batch and queue it; the result is final once the offset after it is `durable` or `committed`.
 
         The same holds for a duplicate, whose original may still wait for its commit. `records` must not be changed or
-        reused before they are durable; `checked` is the result of `judgement` for them. `taken` are the entries of the
-        store's outbox from which they come. Raises PartitionUnavailable.
+        reused before they are durable; `checked` is the result of `judgement` for them, and `marker` the contents of a
+        transaction marker's batch, as for `Leader.append`. `taken` are the entries of the store's outbox from which
+        they come. Raises PartitionUnavailable.
         """
         if self._recovery.writing.is_failing:
             self._check_writable()
@@ -76,7 +77,7 @@ class LeadingLog(PartitionLog):
             origin=origin,
             now_ms=self._env.wall_ms(),
             api_version=api_version,
-            transaction_version=transaction_version,
+            marker=marker,
             guard=guard,
             checked=checked,
             leader_epoch=leader_epoch,

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from odradek.partitions.config import LogConfig
 from odradek.partitions.leader import Leader, lead
+from odradek.partitions.markers import read_end_txn_marker
 from odradek.partitions.model import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
+from odradek.partitions.producers import EndTxnMarker
 from odradek.partitions.results import Appended, AppendOrigin, Duplicate, Rejected
 from odradek.partitions.state import PartitionState
-from odradek.wire.records.batch import crc32c
+from odradek.wire.records.batch import crc32c, parse_header
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 
 NOW_MS = 1_700_000_000_000
@@ -39,6 +41,12 @@ def end_marker(
         coordinator_epoch=coordinator_epoch, timestamp_ms=timestamp_ms,
     )  # fmt: skip
     return memoryview(bytearray(marker))
+
+
+def marker_of(records: memoryview, version: int) -> EndTxnMarker | None:
+    """The contents of a marker's batch, of a transaction of this version."""
+    marker = read_end_txn_marker(records, parse_header(records))
+    return marker and marker._replace(transaction_version=version)
 
 
 def patched(batch: memoryview, at: int, value: int, size: int, *, fix_crc: bool = True) -> memoryview:
@@ -116,8 +124,8 @@ class Partition:
                 self.leader.durable(result.last_offset + 1)
         return result
 
-    def mark(self, records: memoryview, **more) -> Appended | Duplicate | Rejected:
-        return self.append(records, AppendOrigin.COORDINATOR, **more)
+    def mark(self, records: memoryview, version: int = 0, **more) -> Appended | Duplicate | Rejected:
+        return self.append(records, AppendOrigin.COORDINATOR, marker=marker_of(records, version), **more)
 
     def restored(self) -> Leader:
         """The leader after a restart, in the same epoch."""

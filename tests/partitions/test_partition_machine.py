@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from partition_fakes import NOW_MS, StoredLog, data_batch, end_marker, of_producer
+from partition_fakes import NOW_MS, StoredLog, data_batch, end_marker, marker_of, of_producer
 
 from odradek.partitions.config import LogConfig
 from odradek.partitions.leader import lead
@@ -131,7 +131,7 @@ class LogMachine(RuleBasedStateMachine):
         )
         end = self.log.log_end_offset
         result = self.leader.append(
-            records, origin=AppendOrigin.COORDINATOR, now_ms=self.now_ms, transaction_version=version
+            records, origin=AppendOrigin.COORDINATOR, now_ms=self.now_ms, marker=marker_of(records, version)
         )
         if known is not None:
             late = epoch < known.epoch or (version == 2 and epoch == known.epoch and known.open_since is not None)

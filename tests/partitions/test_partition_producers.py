@@ -260,7 +260,7 @@ def test_a_stale_coordinator_is_fenced() -> None:
 def test_the_epoch_of_a_marker_against_an_open_transaction(version: int, epoch: int, accepted: bool) -> None:
     partition = Partition()
     partition.append(of_producer(P, 0, epoch=1, transactional=True))
-    result = partition.mark(end_marker(P, committed=True, epoch=epoch), transaction_version=version)
+    result = partition.mark(end_marker(P, committed=True, epoch=epoch), version=version)
     assert isinstance(result, Appended) if accepted else result.error is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
@@ -268,7 +268,7 @@ def test_a_marker_sent_again_after_its_answer_was_lost_is_taken() -> None:
     partition = Partition()
     partition.append(of_producer(P, 0, transactional=True))
     for _ in range(2):
-        result = partition.mark(end_marker(P, committed=False, epoch=1), transaction_version=2)
+        result = partition.mark(end_marker(P, committed=False, epoch=1), version=2)
         assert isinstance(result, Appended)
     assert len(partition.log.aborted_in(0, 9)) == 1
 
@@ -276,7 +276,7 @@ def test_a_marker_sent_again_after_its_answer_was_lost_is_taken() -> None:
 def test_after_a_marker_that_raised_the_epoch_sequences_begin_anew() -> None:
     partition = Partition()
     partition.append(of_producer(P, 0, 3, transactional=True))
-    partition.mark(end_marker(P, committed=True, epoch=1), transaction_version=2)
+    partition.mark(end_marker(P, committed=True, epoch=1), version=2)
     assert partition.append(of_producer(P, 3, transactional=True)).error is ErrorCode.INVALID_PRODUCER_EPOCH
     late = partition.append(of_producer(P, 3, epoch=1, transactional=True))
     assert late.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -47,7 +47,7 @@ def test_a_batch_does_not_join_a_transaction_of_an_older_epoch_whose_marker_was_
     refusal = partition.leader.check_transactional(P, 1, guard)
     assert refusal is not None
     assert refusal.error is ErrorCode.TRANSACTION_ABORTABLE
-    partition.mark(end_marker(P, committed=False, epoch=2), transaction_version=2)
+    partition.mark(end_marker(P, committed=False, epoch=2), version=2)
     guard = partition.leader.verification(P, 2, 0, adds_partition=True)
     assert isinstance(partition.append(batch(0, epoch=2), guard=guard), Appended)
     assert [each.first_offset for each in partition.leader.aborted_in(0, 3)] == [0]
@@ -57,7 +57,7 @@ def test_a_batch_does_not_join_a_transaction_of_an_older_epoch_whose_marker_was_
 def test_a_marker_in_between_takes_the_guard_away():
     partition = Partition(VERIFYING)
     guard = partition.leader.verification(P, 0, 0, adds_partition=True)
-    partition.mark(end_marker(P, committed=False, epoch=1), transaction_version=2)
+    partition.mark(end_marker(P, committed=False, epoch=1), version=2)
     assert code(partition.append(batch(0), guard=guard)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert code(partition.append(batch(0, epoch=1), guard=guard)) is ErrorCode.INVALID_TXN_STATE
     log = partition.leader.state
