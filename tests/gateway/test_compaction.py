@@ -179,10 +179,11 @@ class TestWoken:
         await_offsets(client, "t", [3, 4])
 
     def test_what_is_not_dirty_enough_waits_but_not_for_ever(self, broker, client):
-        client.create_topic("t", **(KEYED | {"min_cleanable_dirty_ratio": "0.7"}))
+        client.create_topic("t", **KEYED)
         put(client, "t", *[b"a"] * 5)
-        alter(client, "t", min_cleanable_dirty_ratio="0.75")
+        alter(client, "t", min_cleanable_dirty_ratio="0.01")
         await_offsets(client, "t", [3, 4])
+        alter(client, "t", min_cleanable_dirty_ratio="0.7")
         put(client, "t", b"a", b"a")
         clean(broker)
         assert offsets(client, "t") == [3, 4, 5, 6]
