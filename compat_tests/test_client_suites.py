@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from kafka.cluster import ClusterMetadata
+from kafka.protocol.metadata import MetadataResponse
 
 from compat_tests.comparison import Comparison, is_missing
 from compat_tests.suites import franz_go, kafka_python
+from compat_tests.suites.kafka_python_metadata import MendedMetadata
 from compat_tests.suites.results import Result, Skip, Status, judge, table
 from odradek.wire.api_keys import ADVERTISED
 
@@ -68,3 +71,21 @@ def test_kafka_python(comparison: Comparison) -> None:
         kafka_python.SKIPS,
     )
     assert {"test_group", "test_transactional_producer_messages", "test_delete_records"} <= offered(ours)
+
+
+def metadata_without_topics() -> MetadataResponse:
+    broker = MetadataResponse.MetadataResponseBroker(version=13, node_id=1, host="127.0.0.1", port=9092, rack=None)
+    return MetadataResponse(version=13, brokers=[broker], cluster_id="c", controller_id=1, topics=[])
+
+
+@pytest.mark.parametrize("kind", [ClusterMetadata, MendedMetadata])
+def test_kafka_python_forgets_topics_set_while_it_asks_unless_mended(kind: type[ClusterMetadata]) -> None:
+    """Fails once a version of the client no longer needs `kafka_python_metadata`."""
+    metadata = kind()
+    metadata.metadata_request()
+    metadata.set_topics(["set-meanwhile"])
+    metadata.update_metadata(metadata_without_topics())
+    assert metadata.need_update is (kind is MendedMetadata)
+    metadata.metadata_request()
+    metadata.update_metadata(metadata_without_topics())
+    assert not metadata.need_update

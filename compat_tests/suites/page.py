@@ -20,6 +20,9 @@ Kafka and not here.
 *same*: the same end on both, and where that is a failure, for the same cause. *skips itself*: the test asks what the
 broker offers, and leaves; *listed*: it does not ask, and fails for the reason given. Once Odradek advertises what such
 a test needs, it must pass. *better*: it fails on this Kafka and passes here.
+
+On both sides kafka-python runs with one race of its own mended: it forgets topics that are set while a metadata
+request is on its way (`compat_tests/suites/kafka_python_metadata.py`).
 """
 
 
