@@ -258,10 +258,13 @@ def retrying(target: Target, call: Callable[[], T]) -> T:
         time.sleep(RETRY_PAUSE_S)
 
 
-def send(admin: Admin, request: Any) -> Any:
-    """Send to any broker a request for which kafka-python has no method that does so; returns the response."""
+def send(admin: Admin, request: Any, *, node: int | None = None, timeout_ms: int | None = None) -> Any:
+    """Send to a broker a request for which kafka-python has no method that does so; returns the response.
+
+    Without `node` any broker is asked, and without `timeout_ms` the limit is the admin client's.
+    """
     manager = cast("Any", admin)._manager  # noqa: SLF001 - it has no public way to send one
-    return manager.run(manager.send, request)
+    return manager.run(manager.send, request, node, timeout_ms)
 
 
 def _is_permanent(error: Any) -> bool:

@@ -11,6 +11,7 @@ from odradek.gateway.cli.client import Admin, Target, TopicPartition, library, o
 from odradek.gateway.cli.errors import CliError, broker_error_text, client_error_text
 from odradek.gateway.cli.options import INT16_MAX, INT32_MAX, TopicName, connection_options, json_option
 from odradek.gateway.cli.output import counted, emit_json, heading, note, table
+from odradek.gateway.cli.propagation import await_topics
 
 UNKNOWN_TOPIC = 3
 TOPIC_EXISTS = 36
@@ -69,6 +70,8 @@ def create(
     }
     with open_admin(target) as admin:
         answer = admin.create_topics(dict.fromkeys(names, wanted), validate_only=dry_run, raise_errors=False)
+        if not dry_run:
+            await_topics(admin, _done(answer["topics"]), exist=True)
     tolerated = {TOPIC_EXISTS: "exists already"} if if_not_exists else {}
     _report(answer["topics"], "could be created" if dry_run else "created", tolerated)
 
@@ -84,6 +87,7 @@ def delete(target: Target, *, names: Sequence[str], if_exists: bool, yes: bool) 
         click.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
     with open_admin(target) as admin:
         answer = admin.delete_topics(list(names), raise_errors=False)
+        await_topics(admin, _done(answer["topics"]), exist=False)
     _report(answer["topics"], "deleted", {UNKNOWN_TOPIC: "does not exist"} if if_exists else {})
 
 
@@ -185,6 +189,10 @@ def _alter_configs(admin: Admin, topic: str, changes: Mapping[str, tuple[str, st
     if outcome != "OK":
         raise CliError(f"topic {topic!r}: {client_error_text(outcome)}")
     note(f"topic {topic!r}: {', '.join(sorted(changes))} changed")
+
+
+def _done(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [result["name"] for result in results if result["error_code"] == 0]
 
 
 def _report(results: Sequence[Mapping[str, Any]], done: str, tolerated: Mapping[int, str]) -> None:

@@ -2,23 +2,34 @@
 
 import json
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
+from gateway_client import RawClient
+from kafka.errors import NodeNotReadyError
 
 import odradek
+from odradek.gateway.cli import propagation
+from odradek.gateway.cli.client import Admin
 from odradek.gateway.cli.main import cli
 from odradek.gateway.cli.replica_plan import TooFewBrokersError, onto, over, without
 from odradek.gateway.cli.throttle import FOLLOWERS, LEADERS, RATES, brokers_of, throttled_replicas
 from odradek.gateway.testing.cluster import TestCluster
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[TestCluster]:
-    with odradek.cluster(brokers=3) as cluster:
+    # A broker whose links are cut is not fenced while a command runs, however slow the machine.
+    with odradek.cluster(brokers=3, config={"broker.session.timeout.ms": 60_000}) as cluster:
         yield cluster
 
 
@@ -80,6 +91,57 @@ def test_a_throttle_is_set_and_taken_back(nodes: TestCluster):
     assert "moved" in run(nodes, "cluster", "reassign", "slow", "--brokers", "1,3", "--throttle", "5000")
     assert not throttles(nodes)
     run(nodes, "topics", "delete", "slow", "--yes")
+
+
+@contextmanager
+def isolated(nodes: TestCluster, broker: int) -> Iterator[None]:
+    """Its links are restored after a second: a request that it forwards to the controller is only late."""
+    nodes.isolate(broker)
+    healing = threading.Timer(1, nodes.heal)
+    healing.start()
+    try:
+        yield
+    finally:
+        healing.join()
+
+
+def shown_by(nodes: TestCluster, broker: int, topic: str) -> ErrorCode:
+    with RawClient((nodes.host, nodes.node(broker).plan.port)) as client:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        return ErrorCode(client.call(request, 12).topics[0].error_code)
+
+
+@pytest.mark.timeout(180)
+def test_topics_are_made_and_deleted_on_every_broker(nodes: TestCluster, monkeypatch: pytest.MonkeyPatch):
+    behind = next(each for each in nodes.ids if each != nodes.controller())
+    monkeypatch.setattr(propagation, "LIMIT_S", 60.0)
+    with isolated(nodes, behind):
+        assert "do not show" not in run(nodes, "topics", "create", "waited", "-r", "1")
+        assert shown_by(nodes, behind, "waited") is ErrorCode.NONE
+    with isolated(nodes, behind):
+        run(nodes, "topics", "delete", "waited", "--yes")
+        assert shown_by(nodes, behind, "waited") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("exist", [True, False])
+def test_brokers_that_are_late_are_named(
+    exist: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    codes = {1: ErrorCode.NONE if exist else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 2: None}
+    codes[3] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if exist else ErrorCode.NONE
+
+    def answer(_send: object, _request: object, node: int | None, _timeout_ms: int | None) -> SimpleNamespace:
+        code = codes[node or 1]
+        if code is None:
+            raise NodeNotReadyError(node)
+        return SimpleNamespace(
+            brokers=[SimpleNamespace(node_id=each) for each in codes], topics=[SimpleNamespace(error_code=code)]
+        )
+
+    monkeypatch.setattr(propagation, "LIMIT_S", 0.0)
+    admin = SimpleNamespace(_manager=SimpleNamespace(send=None, run=answer))
+    propagation.await_topics(cast("Admin", admin), ["late"], exist=exist)
+    assert capsys.readouterr().err == "brokers that do not show this yet: 3\n"
 
 
 NAMES = (*RATES, LEADERS, FOLLOWERS)
