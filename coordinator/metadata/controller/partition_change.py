@@ -15,8 +15,9 @@ All changes of partitions are made by `change_partition`, in these steps:
 4. **Epochs.** The partition epoch grows with every change. The leader epoch grows when the leader changes, and when a
    replica is removed from the assignment, so that requests of the removed replica are fenced.
 
-As in Kafka, except for three stricter rules: an ELR has only replicas of the partition, an election from the ELR clears
-the ELR if `min.insync.replicas` is 1, and the last known leader is not elected while it is fenced.
+As in Kafka, except for four stricter rules: an ELR has only replicas of the partition, an election from the ELR clears
+the ELR if `min.insync.replicas` is 1, the last known leader is not elected while it is fenced, and it is forgotten when
+it is removed from the replicas.
 """
 
 from collections.abc import Callable, Sequence
@@ -150,15 +151,19 @@ def _elect_beyond(before: PartitionImage, draft: _Draft, may_lead: MayLead, *, a
         draft.recovery = RECOVERING
 
 
-def _last_known(before: PartitionImage, leader: int) -> tuple[int, ...]:
-    """Returns the last known leader if the partition has no leader now, else an empty tuple."""
-    if leader != NO_LEADER:
+def _last_known(before: PartitionImage, draft: _Draft) -> tuple[int, ...]:
+    """Returns the last known leader if the partition has no leader now, else an empty tuple.
+
+    A replica that is removed deletes its log. If it is added again, it must not be elected for what it had.
+    """
+    if draft.leader != NO_LEADER:
         return ()
-    return before.last_known_elr if before.leader == NO_LEADER else (before.leader,)
+    known = before.last_known_elr if before.leader == NO_LEADER else (before.leader,)
+    return tuple(each for each in known if each in draft.replicas)
 
 
 def _record(before: PartitionImage, topic_id: UUID, index: int, draft: _Draft) -> PartitionChangeRecord | None:
-    last_known = _last_known(before, draft.leader)
+    last_known = _last_known(before, draft)
     new_epoch = draft.leader != before.leader or not set(before.replicas) <= set(draft.replicas)
     record = PartitionChangeRecord(
         partition_id=index,

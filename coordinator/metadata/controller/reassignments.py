@@ -131,14 +131,14 @@ def original_replicas(partition: PartitionImage) -> tuple[int, ...]:
 def _reverted(before: PartitionImage, settings: ReplicationSettings) -> Wanted:
     """Returns the state before the reassignment. Raises RefusedError.
 
-    If only replicas that are being added have the committed records, reverting requires an unclean election.
+    If only replicas that are being added are in sync, their records may be nowhere else that serves, and a replica of
+    the ELR may still lose its own: as in Kafka, reverting then requires that unclean elections are allowed.
     """
     if not is_under_way(before):
         raise RefusedError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
     replicas = original_replicas(before)
     isr = [each for each in before.isr if each in replicas]
-    holders = {*before.isr, *before.elr}
-    if holders and holders.isdisjoint(replicas) and not settings.unclean_election:
+    if not isr and not settings.unclean_election:
         raise _bad("Going back to the replicas before would take an unclean leader election.")
     election = Election.UNCLEAN if settings.unclean_election else Election.ONLINE
     return Wanted(isr=isr, replicas=replicas, adding=(), removing=(), election=election)
