@@ -40,6 +40,7 @@ class Invariants:
         hold(part.leader == NO_LEADER or part.leader in part.isr, "leader-in-isr", text)
         hold(set(part.isr) <= set(part.replicas) and len(set(part.isr)) == len(part.isr), "isr-of-replicas", text)
         hold(set(part.elr).isdisjoint(part.isr) and set(part.elr) <= set(part.replicas), "elr-beside-isr", text)
+        hold(set(part.last_known_elr) <= set(part.replicas), "last-known-of-replicas", text)
         registered = self.model.image.brokers
         hold(all(each in registered and registered[each].is_active for each in part.isr), "isr-is-active", text)
 
@@ -59,6 +60,8 @@ class Invariants:
             hold(new.leader in clean or key in self.model.unclean, "clean-leader", text)
         if not set(old.replicas) <= set(new.replicas):
             hold(new.leader_epoch > old.leader_epoch, "epochs", text)
+            in_sync = not {*old.isr, *self.model.proposed}.isdisjoint(new.replicas)
+            hold(in_sync or not old.isr or key in self.model.unclean, "in-sync-replica-remains", text)
 
     def of_records(self, key, part):
         """Nothing committed is lost as long as fewer disks are lost than min.insync.replicas allows."""

@@ -12,9 +12,11 @@ from odradek.coordinator.metadata.controller import (
     broker_changes,
     broker_registration,
     partition_change,
+    reassignments,
 )
 from odradek.coordinator.metadata.controller.partition_change import Election
 from odradek.coordinator.metadata.image import replay
+from odradek.coordinator.metadata.image.image import NO_LEADER
 
 
 @dataclass
@@ -97,6 +99,22 @@ def elected_out_of_nothing(before, draft, election, min_insync, may_lead):
     ELECT(before, draft, election, min_insync, may_lead)
 
 
+def last_known_though_removed(before, draft):
+    if draft.leader != NO_LEADER:
+        return ()
+    return before.last_known_elr if before.leader == NO_LEADER else (before.leader,)
+
+
+def reverted_to_the_eligible(before, settings):
+    del settings
+    return reassignments.Wanted(
+        isr=[each for each in before.isr if each not in before.adding_replicas],
+        replicas=reassignments.original_replicas(before),
+        adding=(),
+        removing=(),
+    )
+
+
 ELECT = inside(partition_change, "_elect")
 CHANGED = replay.changed_partition
 
@@ -119,5 +137,11 @@ MUTANTS = {
     "the partition's epoch stays": Mutant(replay, "changed_partition", partition_epoch_stays, "epochs"),
     "a reassignment ends before all are in sync": Mutant(
         partition_change, "_end_reassignment", reassignment_ends_early, "enough-have-all", first_seed=140
+    ),
+    "a removed replica stays the last known leader": Mutant(
+        partition_change, "_last_known", last_known_though_removed, "last-known-of-replicas"
+    ),
+    "a cancelled reassignment removes the only replica in sync": Mutant(
+        reassignments, "_reverted", reverted_to_the_eligible, "in-sync-replica-remains", first_seed=660
     ),
 }
