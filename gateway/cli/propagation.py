@@ -26,7 +26,8 @@ def await_topics(admin: Admin, names: Sequence[str], *, exist: bool) -> None:
         return
     deadline = time.monotonic() + LIMIT_S
     request = _metadata_request(names)
-    late = [broker.node_id for broker in send(admin, request).brokers]
+    answer = _answer(admin, request)
+    late = [broker.node_id for broker in answer.brokers] if answer else []
     while late := [node for node in late if _lags(admin, node, request, exist=exist)]:
         if time.monotonic() >= deadline:
             note(f"brokers that do not show this yet: {', '.join(map(str, sorted(late)))}")
@@ -40,9 +41,14 @@ def _metadata_request(names: Sequence[str]) -> Any:
 
 
 def _lags(admin: Admin, node: int, request: Any, *, exist: bool) -> bool:
-    try:
-        shown = send(admin, request, node=node, timeout_ms=int(LIMIT_S * 1000)).topics
-    except library().errors.KafkaError:
-        return False  # it does not answer
+    answer = _answer(admin, request, node)
     wrong = NOT_YET if exist else (ErrorCode.NONE,)
-    return any(topic.error_code in wrong for topic in shown)
+    return answer is not None and any(topic.error_code in wrong for topic in answer.topics)
+
+
+def _answer(admin: Admin, request: Any, node: int | None = None) -> Any:
+    """Returns None if the broker does not answer: what the controller has decided is done all the same."""
+    try:
+        return send(admin, request, node=node, timeout_ms=int(LIMIT_S * 1000))
+    except library().errors.KafkaError:
+        return None

@@ -131,8 +131,8 @@ def original_replicas(partition: PartitionImage) -> tuple[int, ...]:
 def _reverted(before: PartitionImage, settings: ReplicationSettings) -> Wanted:
     """Returns the state before the reassignment. Raises RefusedError.
 
-    If only replicas that are being added are in sync, their records may be nowhere else that serves, and a replica of
-    the ELR may still lose its own: as in Kafka, reverting then requires that unclean elections are allowed.
+    If only replicas that are being added are in sync, none would remain in sync, and a replica of the ELR may still
+    lose its records: as in Kafka, reverting then requires that unclean elections are allowed.
     """
     if not is_under_way(before):
         raise RefusedError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)

@@ -173,6 +173,15 @@ def test_too_few_brokers_are_named(nodes: TestCluster):
     run(nodes, "topics", "delete", "wide", "--yes")
 
 
+def test_a_change_that_no_broker_confirms_is_done_all_the_same(capsys: pytest.CaptureFixture[str]):
+    def refuse(*_request: object) -> None:
+        raise NodeNotReadyError("none")
+
+    admin = SimpleNamespace(_manager=SimpleNamespace(send=None, run=refuse))
+    propagation.await_topics(cast("Admin", admin), ["made"], exist=True)
+    assert not capsys.readouterr().err
+
+
 def random_layout(chance: random.Random) -> tuple[dict[tuple[str, int], list[int]], dict[int, str | None]]:
     brokers = {number: chance.choice([None, "a", "b"]) for number in range(1, chance.randrange(5, 9))}
     factor = chance.randrange(1, 4)
