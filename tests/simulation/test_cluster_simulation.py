@@ -32,6 +32,7 @@ def test_no_promise_is_broken(seed: int) -> None:
     result = simulated(seed)
     assert not result.failure, f"{result.plan.command()}\n{result.failure}\n" + "\n".join(result.trace[-60:])
     assert result.acknowledged > 10
+    assert min(result.faults.values(), default=0) >= 0
 
 
 @pytest.mark.torture

@@ -29,18 +29,18 @@ FAULTS: Final[Mapping[str, str]] = {
     "kill": "a process dies and is started again",
     "power": "a machine loses power, and what was not synced",
     "stop": "a process is stopped in order and started again",
-    "pause": "a process stands still, as by SIGSTOP",
+    "pause": "a process is suspended, as by SIGSTOP",
     "partition": "a node is cut off from the others, both ways",
-    "one-way": "nothing gets from one node to another, or to none of them",
-    "loss": "connections break, in the middle of a message too",
-    "delay": "messages take long, each another time",
+    "one-way": "one direction is cut, between a node and one of the others or all of them",
+    "loss": "connections break, also within a message",
+    "delay": "messages are delayed, each by a different time",
     "slow-link": "one direction between two nodes is slow",
-    "slow-disk": "a disk is slow, and stands still at times",
+    "slow-disk": "a disk is slow, and stalls at times",
     "bad-disk": "a disk refuses writes and reads, or is full",
     "wipe": "a disk comes back empty",
     "skew": "a clock is set",
     "voters": "voters of the metadata quorum are added, removed, moved and replaced",
-    "reassign": "partitions are given other replicas, which is now and then taken back",
+    "reassign": "partitions are reassigned, and some reassignments are cancelled",
     "elect": "leaders are elected by request",
 }
 """The kinds of faults by name."""
@@ -191,6 +191,7 @@ class Faults:
 
     async def _power(self, host: BrokerHost) -> None:
         hosts = list(self._hosts.values()) if self._chance.random() < 0.1 else [host]
+        self.done["power"] += len(hosts) - 1
         hosts = [each for each in hosts if self._may_end(each, "power")]
         self._ending.update(dict.fromkeys(hosts))
         for each in hosts:
@@ -238,7 +239,11 @@ class Faults:
     async def _change_voters(self, host: BrokerHost) -> None:
         del host
         if self._changes is not None:
-            await self._changes.change(self._kill)
+            await self._changes.change(self._restart)
+
+    async def _restart(self, host: BrokerHost) -> None:
+        self.done["kill"] += 1
+        await self._kill(host)
 
     async def _reassign(self, host: BrokerHost) -> None:
         del host
