@@ -58,10 +58,13 @@ def _no_delay(seconds: float) -> None:
 class FaultPlan:
     """Draws the faults. There is one per store, which is kept when the store crashes and is reopened. `delay` is called
     with the seconds to wait; it may wait in virtual time (as the simulation does), and may crash the store.
+
+    `failed_calls` is the number of calls that have raised an injected error.
     """
 
     def __init__(self, random: Random, mix: FaultMix | None = None, delay: Delay = _no_delay) -> None:
         self.mix = mix or FaultMix()
+        self.failed_calls = 0
         self._random = random
         self._delay = delay
 
@@ -69,22 +72,27 @@ class FaultPlan:
         """True with probability `chance`. A chance of 0 draws no random number, so the seed's sequence is unchanged."""
         return chance > 0 and self._random.random() < chance
 
+    def _fails(self, chance: float) -> bool:
+        fails = self.happens(chance)
+        self.failed_calls += fails
+        return fails
+
     def before_write(self, what: str) -> None:
         """Raise StoreFullError or StoreError at random."""
-        if self.happens(self.mix.write_full):
+        if self._fails(self.mix.write_full):
             raise StoreFullError(f"{what}: no space left (injected fault)")
-        if self.happens(self.mix.write_error):
+        if self._fails(self.mix.write_error):
             raise StoreError(f"{what}: I/O error (injected fault)")
 
     def after_write(self, what: str) -> None:
         """Raise StoreError at random, after the write was done."""
-        if self.happens(self.mix.write_late):
+        if self._fails(self.mix.write_late):
             raise StoreError(f"{what}: I/O error after the write (injected fault)")
 
     def before_read(self, what: str) -> None:
         """Wait or raise StoreError, each at random."""
         self.maybe_wait()
-        if self.happens(self.mix.read_error):
+        if self._fails(self.mix.read_error):
             raise StoreError(f"{what}: I/O error (injected fault)")
 
     def maybe_wait(self) -> None:

@@ -63,10 +63,12 @@ def test_after_a_failed_write_the_reopened_log_has_what_was_kept(tmp_path, in_di
     store = FaultyStore(inner, FaultPlan(Random(1)))
     log, sibling = store.open(KEY, POLICY), store.open(SIBLING, POLICY)
     fill(log, 3)
+    assert store.plan.failed_calls == 0
     setattr(store.plan.mix, fault, 1.0)
     with pytest.raises(StoreError, match="injected"):
         log.commit([LogWrite([make_batch(3)]), LogWrite([make_batch(4)])], sync=True)
     store.plan.mix = FaultMix()
+    assert store.plan.failed_calls == 1
     assert log.failed
     for call in (log.load, log.segments, lambda: log.read(0, 3, 9), lambda: log.truncate(1), lambda: fill(log, 1)):
         with pytest.raises(StoreError, match="closed and opened again"):

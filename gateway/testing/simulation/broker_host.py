@@ -25,6 +25,7 @@ class BrokerHost:
 
     `settings` are the broker's configuration, under Kafka's names; a change applies from its next start on. If
     `supervised`, the broker is also restarted when it ends because its disk fails, as a broker of a cluster is.
+    `starts` is the number of processes up to now.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class BrokerHost:
         self.host = host
         self.port = port
         self.broker: Broker | None = None
+        self.starts = 0
         self._skew_ms = 0
         self._world = world
         self._supervised = supervised
@@ -100,6 +102,7 @@ class BrokerHost:
     async def _is_kept_from_starting(self) -> bool:
         """Run the broker to its end; return True if it is to be restarted because of a bad disk."""
         env = self._env = self._world.environment(self.host)
+        self.starts += 1
         env.skew_ms = self._skew_ms
         self._world.record(self.host, "starting")
         try:

@@ -66,6 +66,11 @@ class Disk:
         """True if calls may fail at present."""
         return any((self.errors.write_full, self.errors.write_error, self.errors.read_error))
 
+    @property
+    def failed_calls(self) -> int:
+        """The number of calls of the newest process that have failed."""
+        return 0 if self._store is None else self._store.plan.failed_calls
+
     def open(self) -> Store:
         """Open the store for a new process. Raises StoreLockedError while another has it open."""
         if self._store is not None and self._store.has_crashed:

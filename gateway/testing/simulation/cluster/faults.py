@@ -309,11 +309,16 @@ class Faults:
         disk.pace = self._pace()
 
     async def _bad_disk(self, host: BrokerHost) -> None:
+        node, disk = self._node_of(host), self._world.disk(host.host)
+        was_trusted = self._trusted.trusts(node)
         if not self._may_end(host, "bad-disk"):  # a broker whose disk fails stops
             return
-        errors = self._world.disk(host.host).errors
-        errors.write_error = self._chance.choice((0.0, 0.1, 0.4, 1.0))
-        errors.write_full = self._chance.choice((0.0, 0.1, 1.0))
-        errors.read_error = self._chance.choice((0.0, 0.05))
+        before = host.starts, disk.failed_calls
+        disk.errors.write_error = self._chance.choice((0.0, 0.1, 0.4, 1.0))
+        disk.errors.write_full = self._chance.choice((0.0, 0.1, 1.0))
+        disk.errors.read_error = self._chance.choice((0.0, 0.05))
         await trio.sleep(self._lasting_s(5.0))
-        errors.write_error = errors.write_full = errors.read_error = 0.0
+        disk.errors.write_error = disk.errors.write_full = disk.errors.read_error = 0.0
+        is_unharmed = host.alive and host not in self._ending and (host.starts, disk.failed_calls) == before
+        if is_unharmed and was_trusted:
+            self._trusted.has_not_ended(node)
