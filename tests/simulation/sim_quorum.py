@@ -100,7 +100,7 @@ class Cluster:
             each: BrokerHost(self.world, f"node-{each}", settings={**settings_of(each), **settings}) for each in NODES
         }
         self.seen = Seen()
-        self.breaking = True
+        self.ending: set[BrokerHost] = set()
         self.kinds = [each for each in FAULTS if self.chance.random() < 0.6] or ["kill"]
 
     def brokers(self) -> dict[int, Broker]:
@@ -114,7 +114,6 @@ class Cluster:
             nursery.start_soon(self.create_forever)
             with trio.move_on_after(seconds):
                 await self._break_forever(nursery)
-            self.breaking = False
             await self._heal(nursery)
             await self._check_healed()
             for host in self.hosts.values():
@@ -174,13 +173,17 @@ class Cluster:
         lasts_s = self.chance.uniform(0.2, 5)
         others = [each.host for each in self.hosts.values() if each is not host]
         if kind in ("kill", "cut_power"):
+            self.ending.add(host)
             await host.crash(power_cut=kind == "cut_power")
             await trio.sleep(lasts_s / 2)
             host.start(nursery)
+            self.ending.discard(host)
         elif kind == "restart":
             if host.alive:
+                self.ending.add(host)
                 await host.stop()
                 host.start(nursery)
+                self.ending.discard(host)
         elif kind == "slow_disk":
             self.world.disk(host.host).pace = DiskPace(busy_ms=(0.1, 100.0), stall=0.1, stall_ms=3000.0)
             await trio.sleep(lasts_s)
@@ -200,6 +203,8 @@ class Cluster:
         self.world.network.heal()
         for host in self.hosts.values():
             self.world.disk(host.host).pace = DiskPace()
+            if host in self.ending:  # its fault was cancelled, maybe while the process was ending
+                await host.crash(power_cut=False)
             if not host.running:
                 host.start(nursery)
 
