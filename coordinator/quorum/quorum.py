@@ -326,8 +326,8 @@ class Quorum:
     def answered(self, node: int, number: int, answer: Answer, now_ms: int) -> bool:
         """Handle a response. If True, the caller must process its contents.
 
-        Fetch: before anything else, append the records (if any) and call `durable`. FetchSnapshot: see `download`. Of a
-        response that is no longer expected, only the epoch and leader are used.
+        Fetch: before anything else, append the records (if any) and call `durable`, or `not_stored`. FetchSnapshot:
+        see `download`. Of a response that is no longer expected, only the epoch and leader are used.
         """
         request = self._exchanges.answered(node, number, now_ms)
         if answer.error is not ErrorCode.NONE:
@@ -431,8 +431,8 @@ class Quorum:
                 self._download, self._restart_at = None, download.snapshot
         self._send(now_ms)
 
-    def not_stored(self, download: Download, now_ms: int) -> None:
-        """Drop a download that was invalid or could not be stored; request it again after a pause."""
+    def not_stored(self, download: Download | None, now_ms: int) -> None:
+        """Drop a download, or records (None), that were invalid or could not be stored; fetch again after a pause."""
         if download is self._download:
             self._download = None
             self._exchanges.pause(self.election.leader_id, now_ms)

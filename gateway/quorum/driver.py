@@ -485,8 +485,7 @@ class QuorumDriver:
             self._post(partial(self._take, send, None))
             return
         try:
-            peer = peers.at(send.to, endpoint)
-            taken = self.messages.taken(await peer.call(message, version, timeout_ms))
+            taken = self.messages.taken(await peers.at(send.to, endpoint).call(message, version, timeout_ms))
         except PeerCallError as error:
             log.debug("no answer in the quorum cause=%s", error)
         self._post(partial(self._take, send, taken))
@@ -503,15 +502,20 @@ class QuorumDriver:
             assert self.core.download is not None
             self._nursery.start_soon(self._store_part, self.core.download, taken.answer, bytes(taken.records))
         else:
-            try:
-                if taken.records is not None and len(taken.records):
-                    self.replica.take(taken.records)
-            except PartitionUnavailable as error:
-                log.debug("the metadata log takes no records cause=%s", error)
-            except (InvalidRecordBatch, ProtocolError) as error:
-                message = "the leader of the metadata sent what this version cannot read cause=%s"
-                self.replica.repeats.note(message, log, logging.ERROR, message, error)
+            if not self._appends(taken.records):
+                self.core.not_stored(None, now_ms)
             self.core.durable(now_ms)
+
+    def _appends(self, records: memoryview | None) -> bool:
+        """Append the records of an answered Fetch, if any. False if they have to be fetched again."""
+        try:
+            return not records or self.replica.take(records)
+        except PartitionUnavailable as error:
+            log.debug("the metadata log takes no records cause=%s", error)
+        except (InvalidRecordBatch, ProtocolError) as error:
+            message = "the leader of the metadata sent what this version cannot read cause=%s"
+            self.replica.repeats.note(message, log, logging.ERROR, message, error)
+        return False
 
     async def _store_part(self, download: Download, answer: FetchSnapshotAnswer, data: bytes) -> None:
         position = answer.position

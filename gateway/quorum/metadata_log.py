@@ -213,14 +213,16 @@ class MetadataReplica(Replica):
         moved = role.commit_to(offset) if isinstance(role, QuorumLeader) else _follow_to(role, offset)
         self._committed(moved=moved)
 
-    def take(self, records: memoryview) -> None:
-        """Append records fetched from the leader to the end of the log.
+    def take(self, records: memoryview) -> bool:
+        """Append records fetched from the leader to the end of the log. Returns False if they do not fit there.
 
         Raises PartitionUnavailable, InvalidRecordBatch and ProtocolError.
         """
+        if self.state is not ReplicaState.OPEN:
+            self._refuse()
         role = self.follower
         if role is None:
-            return
+            return False
         from odradek.coordinator.quorum.voter_records import voters_of
 
         sets = list(voters_of(records))
@@ -228,11 +230,13 @@ class MetadataReplica(Replica):
         result = role.append(records)
         if isinstance(result, Rejected):
             log.warning("the leader of the metadata sent what cannot be appended cause=%s", result.message)
-        elif result.write.batches:
+            return False
+        if result.write.batches:
             for at in sets:
                 self._sets.append(at)
                 log.info("voters offset=%d ids=%s", at.offset, ",".join(map(str, at.voters.directories)))
             self._submit(result.write, result.last_offset + 1)
+        return True
 
     async def cut(self, offset: int) -> None:
         """Truncate the log to `offset`, durably. Raises PartitionUnavailable."""

@@ -167,6 +167,20 @@ def test_no_fetch_leaves_before_the_log_is_durable() -> None:
     assert quorum.high_watermark == 2
 
 
+def test_records_that_could_not_be_appended_are_fetched_again_after_a_pause() -> None:
+    quorum = machine(SomeLog(1), election=ElectionState(1, 2))
+    fetch = quorum.ready().sends[0]
+    assert quorum.answered(2, fetch.number, FetchAnswer(ErrorCode.NONE, 1, 2, 1), 10)
+    quorum.not_stored(None, 10)
+    quorum.durable(10)
+    assert quorum.high_watermark == 1
+    assert quorum.ready().sends == []
+    again_ms = 10 + Timing().retry_ms
+    assert quorum.deadline_ms(10) == again_ms
+    quorum.on_time(again_ms)
+    assert [send.request.offset for send in quorum.ready().sends] == [1]
+
+
 def test_an_observer_never_stands() -> None:
     quorum = machine(SomeLog(), voters=(2, 3))
     for now_ms in range(0, 60_000, 500):
