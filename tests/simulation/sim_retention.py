@@ -205,7 +205,8 @@ class RetentionLoad:
         As in Kafka, a new log start offset applies before it is stored: a failing disk, or a crash, may revert it.
         """
         deleted, inspector = oracle.deleted(partition), self._range_inspectors[oracle.topic]
-        start = (await inspector.offsets(oracle.topic, PARTITIONS, timestamp=EARLIEST))[partition]
+        bad_disk = {ErrorCode.KAFKA_STORAGE_ERROR}
+        start = (await inspector.offsets(oracle.topic, PARTITIONS, timestamp=EARLIEST, again=bad_disk))[partition]
         oracle.start_seen(partition, start, deleted)
         if start <= position <= end_offset:
             oracle.may_start(partition, position + 1)

@@ -30,10 +30,13 @@ def update_target(table: ConsumerTable, draft: Draft) -> None:
 
 
 def target_is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bool:
-    """True if the target is for an older epoch, and its interval has passed."""
-    interval_ms = table.assignment_interval_ms(group.group_id)
-    never = group.target_timestamp_ms == 0
-    may = never or interval_ms == 0 or now_ms >= group.target_timestamp_ms + interval_ms
+    """True if the target is for an older epoch, and its interval has passed.
+
+    A target of the future does not count: it was stored before a clock was set back, or by a broker whose clock is
+    ahead, and would prevent new ones until then.
+    """
+    age_ms = now_ms - group.target_timestamp_ms
+    may = group.target_timestamp_ms == 0 or not 0 <= age_ms < table.assignment_interval_ms(group.group_id)
     return may and group.epoch > group.target_epoch
 
 

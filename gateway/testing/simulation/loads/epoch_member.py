@@ -118,6 +118,7 @@ class EpochMember:
             try:
                 await self._step()
             except ExpelledError:
+                self._oracle.was_removed(self._member_id)
                 self._lose()
             except (UnreachableError, NotNowError):
                 self._says_all = True

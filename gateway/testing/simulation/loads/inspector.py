@@ -1,6 +1,6 @@
 """A client that creates topics and reads the state of brokers. It repeats each request until it is answered."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TypeVar
 
 import trio
@@ -81,14 +81,23 @@ class Inspector:
         return {topic.name or "": (str(topic.topic_id), len(topic.partitions)) for topic in answer.topics}
 
     async def offsets(
-        self, topic: str, partitions: int, *, timestamp: int = LATEST, isolation: int = READ_UNCOMMITTED
+        self,
+        topic: str,
+        partitions: int,
+        *,
+        timestamp: int = LATEST,
+        isolation: int = READ_UNCOMMITTED,
+        again: Container[int] = (),
     ) -> dict[int, int]:
-        """The answer of ListOffsets for each partition. Raises Violation."""
+        """The answer of ListOffsets for each partition, once none has an error of `again`. Raises Violation."""
         parts = tuple(ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in range(partitions))
         request = ListOffsetsRequest(
             replica_id=-1, isolation_level=isolation, topics=(ListOffsetsTopic(name=topic, partitions=parts),)
         )
         answer = await self.ask(request, ListOffsetsResponse)
+        while any(part.error_code in again for part in answer.topics[0].partitions):
+            await trio.sleep(RETRY_S)
+            answer = await self.ask(request, ListOffsetsResponse)
         for part in answer.topics[0].partitions:
             check(not part.error_code, Invariant.SERVES, f"ListOffsets of {topic}: {part.error_code}")
         return {part.partition_index: part.offset for part in answer.topics[0].partitions}

@@ -269,7 +269,7 @@ class EpochOracle(Oracle):
     """For groups in which each member has its own epoch (KIP-848).
 
     When the group was converted to a classic one and then lost all members, a new consumer group with the same id
-    starts again with low epochs. A new member with an epoch below the previous ones shows that this has happened.
+    starts again with low epochs. A member that joins with an epoch below the previous ones shows that this happened.
     """
 
     def __init__(self) -> None:
@@ -286,6 +286,10 @@ class EpochOracle(Oracle):
 
     def joins_as(self, member: str, member_id: str) -> None:
         """A member is about to join with this member id."""
+
+    def was_removed(self, member_id: str) -> None:
+        """A member has learned that the group has removed it; it may join again with the same id."""
+        self._known.discard(member_id)
 
     def is_fenced(self, member: str, generation: int, partition: int) -> bool:
         """True if a commit sent now must be rejected: the partition was assigned to another member."""
