@@ -4,6 +4,9 @@ A reassignment (KIP-455) grows a partition, and shrinks it once all replicas tha
 
     1,2,3 ─► 4,2,3,1, adding 4, removing 1 ─► 4,2,3          or, if cancelled, ─► 2,3,1
 
+A new target removes what the previous one was adding, unless no other replica is in sync: then that stays until the
+end, and if the reassignment is cancelled, also afterwards.
+
 The expected assignment is computed only from the records and from an operator's requests (`replica_changes.py`).
 """
 
@@ -72,6 +75,7 @@ class Assignments:
         self.tally: Counter[str] = Counter()
         self._now: dict[Place, Assignment] = {}
         self._settled: dict[Place, frozenset[int]] = {}
+        self._kept: dict[Place, frozenset[int]] = {}
         self._requested: dict[Place, set[tuple[int, ...]]] = {}
         self._targets_seen: set[tuple[Place, tuple[int, ...]]] = set()
 
@@ -120,6 +124,7 @@ class Assignments:
                 before = self._now[place]
                 after = before.changed(record)
                 self._check_change(place, before, after)
+                self._check_retargeted(place, before, after)
                 self._set(place, after)
             case RemoveTopicRecord():
                 for place in [each for each in self._now if each.topic_id == record.topic_id]:
@@ -133,6 +138,7 @@ class Assignments:
         self._note_target(place)
         if not now.is_changing:
             self._settled[place] = frozenset(now.replicas)
+            self._kept.pop(place, None)
 
     @staticmethod
     def _check_consistent(place: Place, now: Assignment) -> None:
@@ -161,8 +167,19 @@ class Assignments:
             self.tally["reassignments begun"] += not before.is_changing
             return
         self.tally["reassignments ended"] += before.is_changing or leaves
-        is_requested = after.replicas in self._requested.get(place, ()) or frozenset(replicas) == self._settled[place]
-        check(is_requested, Invariant.REASSIGNED_AS_REQUESTED, where)
+        settled = self._settled[place]
+        is_as_before = settled <= replicas <= settled | self._kept.get(place, frozenset())
+        check(
+            is_as_before or after.replicas in self._requested.get(place, ()), Invariant.REASSIGNED_AS_REQUESTED, where
+        )
+
+    def _check_retargeted(self, place: Place, before: Assignment, after: Assignment) -> None:
+        """Check that a replica which another target was adding stays for its removal only if no other is in sync."""
+        kept = frozenset(before.adding).intersection(after.removing)
+        if kept:
+            where = f"{_name(place)} goes from {before} to {after}"
+            check(kept.issuperset(after.isr), Invariant.REASSIGNED_AS_REQUESTED, where)
+            self._kept[place] = self._kept.get(place, frozenset()) | kept
 
     def check_ended(self) -> None:
         """Check at the end that no reassignment is under way, and every partition has a leader and a full ISR."""
