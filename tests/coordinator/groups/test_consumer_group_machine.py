@@ -31,7 +31,10 @@ Partition = tuple[UUID, int]
 
 @dataclass
 class Consumer:
-    """A client that reads new partitions at once, and gives up revoked ones with its next heartbeat or later."""
+    """A client that reads new partitions at once, and gives up revoked ones with its next heartbeat or later.
+
+    As Kafka's client it sends a full heartbeat after one whose answer was lost, since that may have had an assignment.
+    """
 
     number: int
     instance: str | None
@@ -43,6 +46,7 @@ class Consumer:
     owned: set[Partition] = field(default_factory=set)
     granted: set[Partition] = field(default_factory=set)
     answered_ms: int = 0
+    lacks_answer: bool = False
 
     @property
     def alive(self):
@@ -52,6 +56,7 @@ class Consumer:
         self.lives += 1
         self.member_id, self.epoch = f"m{self.number}-{self.lives}", 0
         self.owned, self.granted = set(), set()
+        self.lacks_answer = False
 
 
 consumers = st.integers(0, 3)
@@ -73,6 +78,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     # Requests and replies
 
     def send(self, consumer, epoch, *, full=False, tells=True, lost=False):
+        full = full or consumer.lacks_answer
+        consumer.lacks_answer = lost
         topics: dict[UUID, list[int]] = {}
         for topic_id, index in sorted(consumer.owned):
             topics.setdefault(topic_id, []).append(index)
@@ -85,7 +92,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             rebalance_timeout_ms=REBALANCE_MS if full else -1,
             subscribed_topic_names=consumer.topics if full else None,
             subscribed_topic_regex=consumer.regex or "" if full else None,
-            topic_partitions=owned if tells else None,
+            topic_partitions=owned if tells or full else None,
         )
         token = self.world.token()
         caller = self.world.caller(1, consumer.member_id)
