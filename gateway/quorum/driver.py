@@ -485,7 +485,8 @@ class QuorumDriver:
             self._post(partial(self._take, send, None))
             return
         try:
-            taken = self.messages.taken(await peers.at(send.to, endpoint).call(message, version, timeout_ms))
+            peer = peers.at(send.to, endpoint)
+            taken = self.messages.taken(await peer.call(message, version, timeout_ms))
         except PeerCallError as error:
             log.debug("no answer in the quorum cause=%s", error)
         self._post(partial(self._take, send, taken))
@@ -502,20 +503,17 @@ class QuorumDriver:
             assert self.core.download is not None
             self._nursery.start_soon(self._store_part, self.core.download, taken.answer, bytes(taken.records))
         else:
-            if not self._appends(taken.records):
+            try:
+                if taken.records is not None and len(taken.records):
+                    self.replica.take(taken.records)
+            except PartitionUnavailable as error:
+                log.debug("the metadata log takes no records cause=%s", error)
+                self.core.not_stored(None, now_ms)
+            except (InvalidRecordBatch, ProtocolError) as error:
+                message = "the leader of the metadata sent what cannot be appended cause=%s"
+                self.replica.repeats.note(message, log, logging.ERROR, message, error)
                 self.core.not_stored(None, now_ms)
             self.core.durable(now_ms)
-
-    def _appends(self, records: memoryview | None) -> bool:
-        """Append the records of an answered Fetch, if any. False if they have to be fetched again."""
-        try:
-            return not records or self.replica.take(records)
-        except PartitionUnavailable as error:
-            log.debug("the metadata log takes no records cause=%s", error)
-        except (InvalidRecordBatch, ProtocolError) as error:
-            message = "the leader of the metadata sent what this version cannot read cause=%s"
-            self.replica.repeats.note(message, log, logging.ERROR, message, error)
-        return False
 
     async def _store_part(self, download: Download, answer: FetchSnapshotAnswer, data: bytes) -> None:
         position = answer.position

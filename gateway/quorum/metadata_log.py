@@ -21,6 +21,7 @@ from odradek.partitions.state import PartitionState
 from odradek.storage_backends.interface import PartitionStore, StoreError
 from odradek.wire.records.batch import NO_LEADER_EPOCH, iter_headers
 from odradek.wire.records.builder import control_batch, leader_change_marker
+from odradek.wire.records.errors import InvalidRecordBatch
 
 log = logging.getLogger(__name__)
 
@@ -213,30 +214,28 @@ class MetadataReplica(Replica):
         moved = role.commit_to(offset) if isinstance(role, QuorumLeader) else _follow_to(role, offset)
         self._committed(moved=moved)
 
-    def take(self, records: memoryview) -> bool:
-        """Append records fetched from the leader to the end of the log. Returns False if they do not fit there.
+    def take(self, records: memoryview) -> None:
+        """Append records fetched from the leader to the end of the log.
 
-        Raises PartitionUnavailable, InvalidRecordBatch and ProtocolError.
+        Raises PartitionUnavailable, ProtocolError, and InvalidRecordBatch also for records that do not fit there.
         """
         if self.state is not ReplicaState.OPEN:
             self._refuse()
         role = self.follower
         if role is None:
-            return False
+            return
         from odradek.coordinator.quorum.voter_records import voters_of
 
         sets = list(voters_of(records))
         self._check_writable()
         result = role.append(records)
         if isinstance(result, Rejected):
-            log.warning("the leader of the metadata sent what cannot be appended cause=%s", result.message)
-            return False
+            raise InvalidRecordBatch(result.message)
         if result.write.batches:
             for at in sets:
                 self._sets.append(at)
                 log.info("voters offset=%d ids=%s", at.offset, ",".join(map(str, at.voters.directories)))
             self._submit(result.write, result.last_offset + 1)
-        return True
 
     async def cut(self, offset: int) -> None:
         """Truncate the log to `offset`, durably. Raises PartitionUnavailable."""
