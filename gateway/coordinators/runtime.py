@@ -129,17 +129,19 @@ class ShardRuntime(Generic[S]):
         shard = self._make()
         try:
             await self._replay_log(shard)
-        except PartitionUnavailable as error:  # the replica has logged the cause
-            self.state = ShardState.NEW if error.is_offline else ShardState.STOPPED
-            raise unavailable(error) from error
+        except (PartitionUnavailable, StoreError) as error:  # the replica has logged the cause
+            failure = unavailable(error)
+            if failure.error is ErrorCode.NOT_COORDINATOR:
+                self.state = ShardState.STOPPED
+            raise failure from error
         except (ProtocolError, InvalidRecordBatch) as error:
-            self.state = ShardState.NEW
             self._undecodable.failed(self.replica.key, "coordinator shard not loaded", error)
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-        except BaseException:  # cancelled, most likely: the next call loads again
-            self.state = ShardState.NEW
-            raise
-        self._activate(shard)
+        else:
+            self._activate(shard)
+        finally:
+            if self.state is ShardState.LOADING:  # failed or cancelled: the next call loads again
+                self.state = ShardState.NEW
 
     def _activate(self, shard: S) -> None:
         if self.state is ShardState.STOPPED:
@@ -157,6 +159,7 @@ class ShardRuntime(Generic[S]):
         await replica.ensure_open()
         self._leader_epoch = replica.leader.state.leader_epoch
         offset, end = max(replica.log.log_start_offset, self._start()), replica.log.log_end_offset
+        await replica.durable(end).wait()  # what a new leader has fetched as a follower may still be in the queue
         while offset < end:
             lease = await replica.read(offset, end, LOAD_CHUNK_BYTES)
             try:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Ticker
-from odradek.gateway.errors import PartitionUnavailable
+from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
 from odradek.gateway.replication.assignment import NO_LEADER, Assignment
 from odradek.gateway.replication.commit import Backlog
 from odradek.gateway.replication.fetcher import FetcherSettings, ReplicaFetcher
@@ -32,7 +33,7 @@ from odradek.partitions.config import LogConfig
 from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
 from odradek.partitions.results import AppendOrigin, EpochEnd, Isolation, Rejected
 from odradek.storage_backends.faulty import FaultPlan, FaultyStore
-from odradek.storage_backends.interface import LogPolicy, StoreError
+from odradek.storage_backends.interface import LogPolicy, Store, StoreError
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
 from odradek.storage_backends.testing.batches import make_batch
@@ -437,6 +438,75 @@ async def test_a_coordinator_acts_on_what_it_has_loaded_once_that_is_committed(r
     delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((1, 2), (1,), NODE, 0, 1))
     publish(replicas, delta)
     assert (replica.log.high_watermark, published) == (1, [1])
+
+
+async def loading(replicas: Replicas, nursery: trio.Nursery) -> tuple[ShardRuntime[Recorded], MetadataDelta]:
+    """A runtime that begins to load as its broker is elected, with a fetched record that is not durable yet."""
+    delta = publish(replicas, with_partitions(PartitionImage((2, 1), (2, 1), OTHER, 4, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    await wait_all_tasks_blocked()
+    assert replica.follower is not None
+    batch = bytearray(batch_of(b"one"))
+    batch[12:16] = bytes(4)  # the leader's epoch, which clients leave open
+    replica.take_fetched(replica.follower.position, memoryview(batch))
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2, 1), (1,), NODE, 5, 1))
+    delta = publish(replicas, delta)
+    runtime = ShardRuntime(replica, SteadyClock(Inline()), Recorded)
+
+    async def load() -> None:
+        with suppress(CoordinatorUnavailable):
+            await runtime.load()
+
+    nursery.start_soon(load)
+    await wait_all_tasks_blocked()
+    assert (replica.log.log_end_offset, replica.log.durable_end_offset) == (1, 0)
+    assert runtime.state is ShardState.LOADING
+    return runtime, delta
+
+
+def held_up(store: Store, nursery: trio.Nursery) -> tuple[Replicas, trio.Event]:
+    """Replicas whose commits wait for the event."""
+    env = HeldUp()
+    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
+    return Replicas(resources, NODE, lambda _image, _topic: LogConfig()), env.go
+
+
+async def test_a_coordinator_also_loads_what_its_broker_was_storing_when_it_was_elected(
+    store: MemoryStore, nursery: trio.Nursery
+) -> None:
+    """Otherwise it decides without records that are in its log (simulation, seed 120077)."""
+    replicas, go = held_up(store, nursery)
+    runtime, _ = await loading(replicas, nursery)
+    go.set()
+    await wait_all_tasks_blocked()
+    assert (runtime.state, runtime.shard.count) == (ShardState.ACTIVE, 1)
+
+
+async def test_a_coordinator_loads_again_when_what_was_being_stored_is_lost(nursery: trio.Nursery) -> None:
+    plan = FaultPlan(random.Random(1))
+    replicas, go = held_up(FaultyStore(MemoryStore(MemoryMedium()), plan), nursery)
+    runtime, _ = await loading(replicas, nursery)
+    plan.mix.write_error = 1.0
+    go.set()
+    await wait_all_tasks_blocked()
+    assert runtime.state is ShardState.NEW
+    plan.mix.write_error = 0.0
+    await runtime.load()
+    assert (runtime.state, runtime.shard.count) == (ShardState.ACTIVE, 0)
+
+
+async def test_a_coordinator_that_is_stopped_while_it_loads_stays_stopped(nursery: trio.Nursery) -> None:
+    plan = FaultPlan(random.Random(1))
+    replicas, go = held_up(FaultyStore(MemoryStore(MemoryMedium()), plan), nursery)
+    runtime, delta = await loading(replicas, nursery)
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2, 1), (2,), OTHER, 6, 2))
+    publish(replicas, delta)
+    runtime.stop()
+    plan.mix.write_error = 1.0
+    go.set()
+    await wait_all_tasks_blocked()
+    assert runtime.state is ShardState.STOPPED
 
 
 def sent(*batches: StoredBatch, epoch: int = 0) -> memoryview:
