@@ -107,6 +107,8 @@ def test_requests_wait_while_a_new_partition_is_opened(tmp_path, broker_log, mon
 
     with ThreadBroker(f"lmdb://{tmp_path}/data") as broker, ExitStack() as stack:
         clients = [stack.enter_context(RawClient(broker.address)) for _ in range(3)]
+        while clients[0].call(ListGroupsRequest()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            pass  # until the broker has listed its logs, the partition may be one that it has to load
         assert find(clients[0], "g") == 0
         monkeypatch.setattr(Replica, "ensure_open", held)
         request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
