@@ -196,9 +196,10 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
             services = await _assemble(config, env, store, nursery, advertised, controllers, loop)
             yield Broker(services, listeners)
             with trio.CancelScope(shield=True):
-                await services.replicas.close()
+                are_closed = await services.replicas.close()
                 await services.controller.close()
-                await services.life.logs_closed()
+                if are_closed:
+                    await services.life.logs_closed()
             nursery.cancel_scope.cancel()
     finally:
         for bound in listeners.values():

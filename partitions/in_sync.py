@@ -135,6 +135,15 @@ class InSyncReplicas:
         self.now_ms = now_ms
         self._set_replicas(membership.replicas)
 
+    def reopened(self, log_end_offset: int) -> None:
+        """The leader's log was reopened, and may have lost what it had fetched before it was elected.
+
+        A follower may have reported that it has these records; what the leader appends in their place it does not have.
+        """
+        self.epoch_start_offset = min(self.epoch_start_offset, log_end_offset)
+        for remote in self.remotes.values():
+            remote.log_end_offset = min(remote.log_end_offset, log_end_offset)
+
     def _set_replicas(self, replicas: Sequence[int]) -> None:
         others = [each for each in replicas if each != self._broker_id]
         known = self.remotes
@@ -154,6 +163,15 @@ class InSyncReplicas:
         self.isr = self.maximal = frozenset(isr)
         self._partition_epoch = partition_epoch
         self.proposal = None
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        """The smallest log start offset of the leader and the replicas on active brokers; -1 while one is unknown."""
+        starts = [each.log_start_offset for broker_id, each in self.remotes.items() if self._is_active(broker_id)]
+        return min([log_start_offset, *starts])
+
+    def _is_active(self, broker_id: int) -> bool:
+        standing = self._brokers(broker_id)
+        return standing is not None and standing.is_active
 
     def is_short(self, config: LogConfig) -> bool:
         """True if the ISR has fewer members than `min.insync.replicas`."""

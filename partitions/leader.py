@@ -72,6 +72,7 @@ class Leader(Reads):
         The returned write is as that of `lead`.
         """
         started = restored.begin_epoch(self.state.leader_epoch)
+        self.in_sync.reopened(restored.log_end_offset)
         return Leader(restored, self.in_sync), None if started is None else LogWrite(epochs=(started,))
 
     def durable(self, end_offset: int) -> bool:
@@ -156,6 +157,11 @@ class Leader(Reads):
         """
         again = self.in_sync.answered(proposal, answer)
         return self._advance(), again
+
+    @property
+    def low_watermark(self) -> int:
+        """The offset below which all replicas on active brokers have deleted their records; -1 while it is unknown."""
+        return self.in_sync.low_watermark(self.state.log_start_offset)
 
     @property
     def is_short(self) -> bool:

@@ -277,7 +277,8 @@ class PartitionStore(Protocol):
         dropped, even if no batch is. A log start above the cut is set to the cut; with `end_offset` below the log start
         the log is emptied and continues at `end_offset`. A producer's row is dropped if the write that last set it left
         the log end above the cut; in the same transaction it is replaced by that producer's row in `rebuilt`, if any,
-        which the caller makes from the remaining batches. `rebuilt` does not affect other rows. Held leases stay valid.
+        which the caller makes from the remaining batches. A row in `rebuilt` of a producer without one is added; other
+        rows stay. Held leases stay valid.
         Raises StoreError; then the log is `failed`, and when reopened it is either unchanged or truncated.
         """
         ...

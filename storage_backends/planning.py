@@ -141,11 +141,8 @@ def producers_below(
     """Return the producers' rows, each (log end when set, state), after a truncation at `cut`: see
     `PartitionStore.truncate`.
     """
-    return {
-        producer_id: row if row[0] <= cut else (cut, rebuilt[producer_id])
-        for producer_id, row in rows.items()
-        if row[0] <= cut or producer_id in rebuilt
-    }
+    kept = {producer_id: row for producer_id, row in rows.items() if row[0] <= cut}
+    return {producer_id: (cut, state) for producer_id, state in rebuilt.items()} | kept
 
 
 def sealed_run(infos: Iterable[SegmentInfo], base_offset: int, end_offset: int) -> tuple[SegmentInfo, ...]:

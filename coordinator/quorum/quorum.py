@@ -476,6 +476,8 @@ class Quorum:
             self._elected(self._ballot.granting, now_ms)
         elif self.state is State.PROSPECTIVE:
             self._end_pre_vote(now_ms)
+        elif self._log.durable_end_offset < self._log.end_offset:  # if the write fails, it lacks what its votes claim
+            self._enter(State.UNATTACHED, self._election_deadline(now_ms))
         else:
             self._begin_pre_vote(now_ms)
 
@@ -492,11 +494,8 @@ class Quorum:
             self._deadline_ms = now_ms
 
     def _end_pre_vote(self, now_ms: int) -> None:
-        leader_id = self.election.leader_id
-        if leader_id not in (NO_NODE, self.me.id):
-            self._enter(State.FOLLOWER, self._election_deadline(now_ms))
-        else:
-            self._enter(State.UNATTACHED, self._election_deadline(now_ms))
+        follows = self.election.leader_id not in (NO_NODE, self.me.id)
+        self._enter(State.FOLLOWER if follows else State.UNATTACHED, self._election_deadline(now_ms))
 
     def _elected(self, granting: list[int], now_ms: int) -> None:
         if self.state is State.PROSPECTIVE:

@@ -42,5 +42,14 @@ class Download:
 
 
 def is_behind(log: QuorumLog, snapshot: SnapshotId) -> bool:
-    """True if a log must restart after a stored snapshot beyond its end: the node stopped before it restarted it."""
-    return log.end_offset < snapshot.end_offset or max(log.last_epoch, 0) < snapshot.epoch
+    """True if a log must restart after a stored snapshot that it does not contain: the node stopped before it did.
+
+    The log may end before the snapshot's end, or have other records there, which no majority has.
+    """
+    if log.end_offset < snapshot.end_offset or max(log.last_epoch, 0) < snapshot.epoch:
+        return True
+    base = log.base
+    if base is not None and base.end_offset >= snapshot.end_offset:
+        return False
+    end = log.epoch_end(snapshot.epoch)
+    return end.offset >= 0 and (end.epoch != snapshot.epoch or end.offset < snapshot.end_offset)

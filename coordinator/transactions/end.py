@@ -146,9 +146,7 @@ def _end_in_the_next_epoch(
 def complete(table: TransactionTable, ended: Transaction, now_ms: int) -> Transaction | None:
     """Returns the next state once all partitions of `ended` have their markers; None when it is already completed."""
     current = table.transactions.get(ended.transactional_id)
-    if current is None or (current.producer_id, current.producer_epoch) != (ended.producer_id, ended.producer_epoch):
-        return None
-    if current.state is not ended.state:
+    if current is None or current != ended:  # the producer's next transaction may have the same epoch, and be decided
         return None
     rotates = current.next_producer_id != NO_PRODUCER_ID
     return replace(

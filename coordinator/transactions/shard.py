@@ -67,6 +67,10 @@ class TransactionShard:
         self.table.unfinished.clear()
         return taken
 
+    def has(self, decided: Transaction) -> bool:
+        """True if the transaction is still in exactly this state, so that its markers must be written."""
+        return self.table.transactions.get(decided.transactional_id) == decided
+
     # Producers
 
     def init_producer_id(

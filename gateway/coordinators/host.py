@@ -18,7 +18,7 @@ from odradek.coordinator.contract import Outcome, Shard, Token
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.coordinator.partitioner import partition_for
-from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState, SteadyClock
+from odradek.gateway.coordinators.runtime import RELOAD_RETRY_MS, ShardRuntime, ShardState, SteadyClock
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
@@ -33,9 +33,6 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
-
-RELOAD_RETRY_MS: Final = 1000
-"""The pause before a discarded shard is loaded again if no request needs it."""
 
 FIRST_EPOCH: Final = 0
 """The leader epoch of a new partition, in which no earlier leader can have written records."""
@@ -227,7 +224,8 @@ class Coordinator(Generic[S]):
                 self._load_led(nursery)
                 await self._drain_received_requests(catch_up)
                 for runtime in list(self._shards.values()):
-                    if runtime.discarded and not runtime.replica.write_wait_ms:
+                    reload_at_ms = runtime.reload_at_ms
+                    if reload_at_ms is not None and reload_at_ms <= self._clock.now_ms():
                         nursery.start_soon(self._load, runtime)
                     if runtime.on_time():
                         await trio.lowlevel.checkpoint()  # the next shard may be due, too, with as much work
@@ -261,9 +259,7 @@ class Coordinator(Generic[S]):
     async def _sleep_until_due(self) -> None:
         now_ms = self._clock.now_ms()
         due = [runtime.deadline_ms for runtime in self._shards.values() if runtime.deadline_ms is not None]
-        discarded = [runtime.replica.write_wait_ms for runtime in self._shards.values() if runtime.discarded]
-        if discarded:
-            due.append(now_ms + max(RELOAD_RETRY_MS, min(discarded)))
+        due += [runtime.reload_at_ms for runtime in self._shards.values() if runtime.reload_at_ms is not None]
         self._wake_at_ms = min(due, default=math.inf)
         await self._earlier.wait(max(self._wake_at_ms - now_ms, 0))
         self._wake_at_ms = 0

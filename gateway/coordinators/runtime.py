@@ -38,6 +38,8 @@ S = TypeVar("S", bound=Shard)
 
 LOAD_CHUNK_BYTES = 1024 * 1024
 """The number of bytes of the log read at once for replay."""
+RELOAD_RETRY_MS = 1000
+"""The pause before a shard that was discarded or not loaded is loaded again, if no request needs it."""
 REPLAYED_AT_ONCE = 200
 """The number of records replayed before other tasks are scheduled, which also happens after each batch."""
 
@@ -71,8 +73,7 @@ class ShardRuntime(Generic[S]):
 
     `make` builds a shard into which the log is replayed. `publish(shard)` is called after a load and after each
     operation that wrote records; the function that it returns is called once they are committed, before the replies are
-    sent. `discarded` is True if the shard was discarded after a failed write and not loaded since. An `empty`
-    partition has nothing to replay, so callers wait while it is first opened instead of getting
+    sent. An `empty` partition has nothing to replay, so callers wait while it is first opened instead of getting
     COORDINATOR_LOAD_IN_PROGRESS. If a write is not committed after the outcome's time-out, or else after
     `write_timeout_ms`, the reply is COORDINATOR_NOT_AVAILABLE, as in Kafka; the write itself remains. `start` returns
     the offset from which a new shard must replay.
@@ -92,7 +93,6 @@ class ShardRuntime(Generic[S]):
     ) -> None:
         self.replica = replica
         self.state = ShardState.NEW
-        self.discarded = False
         self._clock = clock
         self._make = make
         self._publish = publish
@@ -101,6 +101,7 @@ class ShardRuntime(Generic[S]):
         self._write_timeout_ms = write_timeout_ms
         self._start = start
         self._leader_epoch = NO_LEADER_EPOCH
+        self._reload_at_ms: int | None = None
         self._opened = Condition()
         self.shard: S = make()
         self._tokens = itertools.count(1)
@@ -113,6 +114,18 @@ class ShardRuntime(Generic[S]):
         due_ms = self.shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
         wait_ms = self.replica.write_wait_ms
         return due_ms if due_ms is None or not wait_ms else max(due_ms, self._clock.now_ms() + wait_ms)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of the log, in which the shard was loaded."""
+        return self._leader_epoch
+
+    @property
+    def reload_at_ms(self) -> int | None:
+        """When to load a shard, on its clock, that was discarded or could not be loaded; else None."""
+        if self._reload_at_ms is None or self.state is not ShardState.NEW:
+            return None
+        return max(self._reload_at_ms, self._clock.now_ms() + self.replica.write_wait_ms)
 
     @property
     def next_offset(self) -> int:
@@ -140,19 +153,35 @@ class ShardRuntime(Generic[S]):
         else:
             self._activate(shard)
         finally:
-            if self.state is ShardState.LOADING:  # failed or cancelled: the next call loads again
+            if self.state is ShardState.LOADING:  # failed or cancelled
                 self.state = ShardState.NEW
+                self._reload_later()
+
+    def _reload_later(self) -> None:
+        """Load again at the next call, or without one: a transaction may have to be ended, or timed out."""
+        self._reload_at_ms = self._clock.now_ms() + RELOAD_RETRY_MS
+        self._on_deadline(self._reload_at_ms)
 
     def _activate(self, shard: S) -> None:
         if self.state is ShardState.STOPPED:
             raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         self._undecodable.succeeded(self.replica.key, "coordinator shard loaded")
-        self.shard, self.state, self.discarded = shard, ShardState.ACTIVE, False
+        self.shard, self.state, self._reload_at_ms = shard, ShardState.ACTIVE, None
+        # A new leader may have records that are not committed yet, and that may still be lost with its leadership.
+        self.replica.all_committed().on_settled(partial(self._written, shard))
         self._apply(shard.on_loaded)
-        if self._publish is not None:
-            # A new leader may have records that are not committed yet, and that may still be lost with its leadership.
-            self.replica.all_committed().on_settled(partial(self._written, shard))
-            self._when_committed(self._publish(shard))
+        if self._publish is not None and self.state is ShardState.ACTIVE:
+            self._when_committed(self._publishing(shard, self._publish))
+
+    def _publishing(self, shard: S, publish: Callable[[S], Callable[[], None]]) -> Callable[[], None]:
+        """The action after a commit; none if the shard has been replaced by one that has loaded the same records."""
+        act = publish(shard)
+
+        def act_if_current() -> None:
+            if shard is self.shard and self.state is ShardState.ACTIVE:
+                act()
+
+        return act_if_current
 
     async def _replay_log(self, shard: S) -> None:
         replica, now_ms = self.replica, self._clock.now_ms()
@@ -173,6 +202,9 @@ class ShardRuntime(Generic[S]):
                 break  # compaction removed the remaining records
             offset = next_offset
             await trio.lowlevel.checkpoint()
+        # Only while this broker leads in the same epoch does it know when what is loaded is committed.
+        if replica.leader.state.leader_epoch != self._leader_epoch:
+            raise PartitionUnavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, replica.key)
 
     async def call(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool = False) -> object:
         """Run `operation(shard, token, now_ms)` and wait for its reply.
@@ -313,7 +345,7 @@ class ShardRuntime(Generic[S]):
             self._append(batch)
         assert self.next_offset == base_offset + len(outcome.records), "offsets are not those that were replayed"
         if self._publish is not None:
-            self._when_committed(self._publish(shard))
+            self._when_committed(self._publishing(shard, self._publish))
         return True
 
     def _refuse(self, outcome: Outcome) -> None:
@@ -405,8 +437,9 @@ class ShardRuntime(Generic[S]):
             return
         if self.replica.is_first_failure:
             log.error("coordinator shard discarded partition=%s", self.replica.key)
-        self.state, self.discarded = ShardState.NEW, True
+        self.state = ShardState.NEW
         self.shard = self._make()
+        self._reload_later()
         self._fail_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _fail_all(self, error: ErrorCode) -> None:

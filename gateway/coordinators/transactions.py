@@ -27,7 +27,7 @@ from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
 from odradek.gateway.coordinators.markers import MARKER_DONE, EncodedMarker, Marker, append_marker, write_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
-from odradek.gateway.coordinators.runtime import ShardRuntime
+from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState
 from odradek.gateway.env.completion import Completion, Gathered
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
@@ -95,6 +95,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._nursery = nursery
         self._failed_markers = Episodes(log, replicas.repeats)
         self._opening = trio.CapacityLimiter(OPENED_AT_ONCE)
+        self._tasks: dict[str, trio.CancelScope] = {}
+        """By transactional id: the task that writes the markers of its decision."""
         self._finishing: dict[str, trio.Event] = {}
         """By transactional id; set when the transaction is completed, or the task that completes it has failed."""
 
@@ -271,10 +273,29 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         return partial(self._begin_finishing, shard.take_unfinished())
 
     def _begin_finishing(self, decided: "Sequence[Transaction]") -> None:
-        """Begin to write the markers of committed decisions."""
+        """Begin to write the markers of committed decisions.
+
+        A shard that is loaded again finds a decision again. Then the earlier task ends first, since a marker that it
+        wrote later could end the producer's next transaction, which may have the same producer epoch.
+        """
         for transaction in decided:
-            self._finishing.setdefault(transaction.transactional_id, trio.Event())
-            self._nursery.start_soon(self._finish, transaction)
+            transactional_id = transaction.transactional_id
+            earlier = self._tasks.get(transactional_id)
+            if earlier is not None:
+                earlier.cancel()
+            scope = self._tasks[transactional_id] = trio.CancelScope()
+            self._finishing.setdefault(transactional_id, trio.Event())
+            self._nursery.start_soon(self._finish_in, scope, transaction)
+
+    async def _finish_in(self, scope: trio.CancelScope, decided: "Transaction") -> None:
+        transactional_id = decided.transactional_id
+        try:
+            with scope:
+                await self._finish(decided)
+        finally:
+            if self._tasks.get(transactional_id) is scope:
+                del self._tasks[transactional_id]
+                self._finishing.pop(transactional_id).set()
 
     async def _finish(self, decided: "Transaction") -> None:
         from odradek.coordinator.transactions.state import TransactionState
@@ -282,9 +303,12 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         transactional_id = decided.transactional_id
         try:
             await trio.lowlevel.checkpoint()  # the reply to EndTxn, due in the same turn of the loop, is sent first
-            epoch = self.runtime(self.partition(transactional_id)).replica.log.leader_epoch
+            runtime = self.runtime(self.partition(transactional_id))
+            if runtime.state is not ShardState.ACTIVE or not runtime.shard.has(decided):
+                return  # it is completed already; or the shard was discarded, and finds the decision when it is loaded
             committed = decided.state is TransactionState.PREPARE_COMMIT
-            marker = Marker(Producer(decided.producer_id, decided.producer_epoch), committed, epoch, decided.version)
+            producer = Producer(decided.producer_id, decided.producer_epoch)
+            marker = Marker(producer, committed, runtime.leader_epoch, decided.version)
             partitions = [(topic, index) for topic, each in decided.partitions.items() for index in sorted(each)]
             await self._mark_all(marker, partitions)
             # `reads`: also while the log refuses writes. The append then fails, so the shard is discarded and reloaded,
@@ -298,10 +322,6 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         except (CoordinatorUnavailable, PartitionUnavailable) as error:
             # The shard will be reloaded with the decision; or the broker stops.
             log.info("transaction not completed yet transactional_id=%s cause=%s", transactional_id, error)
-        finally:
-            finished = self._finishing.pop(transactional_id, None)
-            if finished is not None:
-                finished.set()
 
     async def _mark_all(self, marker: Marker, partitions: Sequence[tuple[str, int]]) -> None:
         """Write the marker into partitions; return when it is committed in each that still exists.

@@ -105,15 +105,27 @@ async def _inspect(ctx: RequestContext, replica: Replica, records: memoryview) -
 async def _append(
     ctx: RequestContext, replica: Replica, index: int, records: memoryview, batches: list[ImportedBatch]
 ) -> _Imported:
+    leader = replica.leader
     for number, run in enumerate(in_writes(batches, replica.config.segment_bytes)):
         if number:
             await ctx.checkpoint()
             await ctx.services.replicas.backlog.room()
+            if replica.leader is not leader:  # reopened, or elected again: the parts before may be lost
+                return _refused(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         taken = replica.take_imported(records, run)
         if isinstance(taken, Rejected):
-            return _rejected(index, taken, replica.log.log_end_offset)
+            return _behind(replica, index, taken)
     end_offset = replica.log.log_end_offset
     return _Imported(ImportPartitionResult(index=index, log_end_offset=end_offset), replica.committed(end_offset))
+
+
+def _behind(replica: Replica, index: int, rejected: Rejected) -> _Imported:
+    """The refusal, once what is in the log is committed: the client continues behind it."""
+    end_offset = replica.log.log_end_offset
+    refused = _rejected(index, rejected, end_offset)
+    if rejected.error is not ErrorCode.OFFSET_OUT_OF_RANGE:
+        return refused
+    return _Imported(refused.result, replica.committed(end_offset))
 
 
 def _outcome(imported: _Imported) -> ImportPartitionResult:

@@ -60,6 +60,7 @@ class Snapshots:
         self._env = env
         self._known: dict[SnapshotId, Kept] = {}
         self._reading = trio.Lock()
+        self._listing = trio.Lock()
         self._beginning = trio.Lock()
         self._index: tuple[SnapshotId, list[int], list[int]] | None = None
         self._staging: Staging | None = None
@@ -188,16 +189,17 @@ class Snapshots:
             raise
 
     async def _write_property(self) -> None:
-        listed = [
-            {
-                "endOffset": at.end_offset,
-                "epoch": at.epoch,
-                "size": kept.size_bytes,
-                "timestamp": kept.last_timestamp_ms,
-            }
-            for at, kept in self._known.items()
-        ]
-        await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: json.dumps(listed)}))
+        async with self._listing:  # a list that was made earlier must not be written later
+            listed = [
+                {
+                    "endOffset": at.end_offset,
+                    "epoch": at.epoch,
+                    "size": kept.size_bytes,
+                    "timestamp": kept.last_timestamp_ms,
+                }
+                for at, kept in self._known.items()
+            ]
+            await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: json.dumps(listed)}))
 
     # Reading
 

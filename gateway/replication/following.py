@@ -6,7 +6,7 @@ the truncation and the changed rows of producers durable in one transaction (`Pa
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -143,22 +143,33 @@ def cut(part: PartitionStore, offset: int) -> LogSnapshot:
     epochs are truncated, or no producer has written. Blocks. Raises StoreError, InvalidRecordBatch, ProducerRowError.
     """
     before = part.load()
-    if offset >= before.log_end_offset or not before.producers:
+    if offset >= before.log_end_offset or not (before.producers or _has_producers(part, offset, before.log_end_offset)):
         return part.truncate(offset)
     known = part.producers_before(offset)
-    rebuild, at = ProducerRebuild(known.rows), known.end_offset
-    while at < offset:
-        lease = part.read(at, offset, REBUILD_READ_BYTES)
+    rebuild = ProducerRebuild(known.rows)
+    for chunk in _chunks(part, known.end_offset, offset):
+        rebuild.add(chunk)
+    return part.truncate(offset, rebuild.rows())
+
+
+def _has_producers(part: PartitionStore, offset: int, end_offset: int) -> bool:
+    """True if a producer has written from `offset` on. It may have no row: an imported marker removes it."""
+    return any(header.has_producer_id for chunk in _chunks(part, offset, end_offset) for header in iter_headers(chunk))
+
+
+def _chunks(part: PartitionStore, offset: int, end_offset: int) -> Iterator[memoryview]:
+    """The batches from `offset` to `end_offset`; each chunk is valid until the next one is requested."""
+    while offset < end_offset:
+        lease = part.read(offset, end_offset, REBUILD_READ_BYTES)
         try:
             if not lease.chunks:
                 break
             for chunk in lease.chunks:
-                rebuild.add(chunk)
+                yield chunk
                 for header in iter_headers(chunk):
-                    at = header.next_offset
+                    offset = header.next_offset
         finally:
             lease.release()
-    return part.truncate(offset, rebuild.rows())
 
 
 def _restart(part: PartitionStore, offset: int) -> LogSnapshot:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from odradek.gateway.env.completion import Completion
+from odradek.gateway.env.completion import DONE, Completion
 from odradek.gateway.replication.partition import OPEN, PartitionLog, ReplicaState
+from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.proposals import IsrAnswer
 from odradek.partitions.imports import ImportedBatch
 from odradek.partitions.in_sync import IsrDecision, IsrProposal
@@ -154,8 +155,25 @@ class LeadingLog(PartitionLog):
         leader = self.leader
         moved, proposal = leader.record_fetch(follower, plan, self._env.monotonic_ms())
         self._committed(moved=moved)
+        self._note_deleted()
         if proposal is not None:
             self._propose(leader, proposal)
+
+    def deleted(self, offset: int) -> Completion[None]:
+        """Settled when all replicas on active brokers have deleted the records below `offset`.
+
+        A follower adopts the log start with the response to a fetch, and reports it with the next one. Fails with
+        PartitionUnavailable if this broker becomes a follower, the topic is deleted, or the partition moves to other
+        brokers. Raises PartitionUnavailable.
+        """
+        if self.leader.low_watermark >= offset:
+            return DONE
+        self._deleted_waits = self._deleted_waits or OffsetWaits()
+        return self._deleted_waits.until(offset)
+
+    def _note_deleted(self) -> None:
+        if self._deleted_waits is not None and isinstance(self._role, Leader):
+            self._deleted_waits.reach(self._role.low_watermark)
 
     def holds_back(self, broker_id: int) -> bool:
         """True if a follower must get no records now: it is not in sync, and the throttle's rate is exceeded."""
@@ -182,6 +200,7 @@ class LeadingLog(PartitionLog):
         leader = self._role
         if self.state is ReplicaState.OPEN and isinstance(leader, Leader) and leader.in_sync.remotes:
             self._committed(moved=leader.advance_at(self._env.monotonic_ms()))
+            self._note_deleted()
             proposal = leader.shrinking(self._env.monotonic_ms())
             if proposal is not None:
                 self._propose(leader, proposal)

@@ -129,6 +129,7 @@ class PartitionLog(Watchable):
         self._start_moved = DONE
         self._durable_waits = OffsetWaits()
         self._committed_waits = OffsetWaits()
+        self._deleted_waits: OffsetWaits | None = None
         self._refused: dict[int, ProducerEntry] = {}
         self._idle_view: LogView | None = None
         self._tail: Watchable | None = None
@@ -494,9 +495,15 @@ class PartitionLog(Watchable):
         self.notify()
 
     def withdraw(self, error: ErrorCode) -> None:
-        """Do `retire`, and fail waits for a commit with `error`: no more is replicated of this log."""
+        """Do `retire`, and fail the waits for other replicas with `error`: no more is replicated of this log."""
         self.retire()
-        self._committed_waits.fail(PartitionUnavailable(error, self.key))
+        self._fail_waits(PartitionUnavailable(error, self.key))
+
+    def _fail_waits(self, error: PartitionUnavailable) -> None:
+        """Fail the waits for what the leader of the partition decides."""
+        self._committed_waits.fail(error)
+        if self._deleted_waits is not None:
+            self._deleted_waits.fail(error)
 
     def notify(self) -> None:
         """Wake all watchers, followers' fetches included."""
@@ -504,8 +511,11 @@ class PartitionLog(Watchable):
         if self._tail is not None:
             self._tail.notify()
 
-    async def close(self) -> None:
-        """Stop serving: refuse new calls, finish commits, wait for leases, close the store's log."""
+    async def close(self) -> bool:
+        """Stop serving: refuse new calls, finish commits, wait for leases, close the store's log.
+
+        Returns False if the store could not close it: then what was written without a flush may be lost.
+        """
         async with self._opening:
             self.retire()
             if self._queue is not None:
@@ -517,6 +527,8 @@ class PartitionLog(Watchable):
                     await self._env.run_blocking(self._part.close)
                 except StoreError as error:
                     log.warning("closing failed partition=%s cause=%s", self.key, error)
+                    return False
+        return True
 
     def _durable(self, end_offset: int) -> None:
         assert self._role is not None

@@ -32,8 +32,10 @@ class Replica(LeadingLog, FollowingLog):
         assert self._log is not None
         self._role, self._epoch_write = self._role_over(self._log)
         if isinstance(self._role, Follower):
-            self._committed_waits.fail(self._not_leader())
+            self._fail_waits(self._not_leader())
         self.notify()
+        self._committed_waits.reach(self._log.high_watermark)  # it may lead alone now
+        self._note_deleted()
 
     def _assign_in_epoch(self, assigned: Assignment) -> None:
         if assigned.leads is not self._assigned.leads:
@@ -42,3 +44,4 @@ class Replica(LeadingLog, FollowingLog):
         if isinstance(self._role, Leader):  # also while the log has failed: the role is kept when the log is reopened
             moved = self._role.assign(assigned.membership)
             self._committed(moved=moved and self.state is ReplicaState.OPEN)
+            self._note_deleted()

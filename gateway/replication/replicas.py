@@ -322,11 +322,18 @@ class Replicas:
         for replica in self._replicas.values():
             replica.notify()
 
-    async def close(self) -> None:
-        """Finish pending writes and close all logs."""
+    async def close(self) -> bool:
+        """Finish pending writes and close all logs. Returns False if one could not be closed, see `Replica.close`."""
         replicas = list(self._replicas.values())
+        failed: list[Replica] = []
+
+        async def close(replica: Replica) -> None:
+            if not await replica.close():
+                failed.append(replica)
+
         for start in range(0, len(replicas), CLOSED_AT_ONCE):
             async with trio.open_nursery() as nursery:
                 for replica in replicas[start : start + CLOSED_AT_ONCE]:
-                    nursery.start_soon(replica.close)
+                    nursery.start_soon(close, replica)
         self._replicas.clear()
+        return not failed

@@ -31,7 +31,7 @@ Handler = Callable[[RequestContext, Any], Awaitable[Any]]
 PIPELINED: Final = frozenset({ApiKey.PRODUCE})
 """While one of these requests waits for its commit, the next of them on the same connection may begin."""
 
-DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.IMPORT_BATCHES}
+DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DELETE_RECORDS, ApiKey.IMPORT_BATCHES}
 """Requests whose handlers return a `Completion`."""
 
 WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})

@@ -34,17 +34,30 @@ RETENTION_DELAY, RETENTION_NEVER = "log.initial.task.delay.ms", "100000000"
 
 class _Plan(FaultPlan):
     next_failure: Exception | None = None
+    no_writes: set[str]
+    no_reads: set[str]
 
     def before_write(self, what: str) -> None:
         if self.next_failure is not None:
             failure, self.next_failure = self.next_failure, None
             raise failure
+        _refuse(self.no_writes, what)
         super().before_write(what)
+
+    def before_read(self, what: str) -> None:
+        _refuse(self.no_reads, what)
+        super().before_read(what)
+
+
+def _refuse(logs: set[str], what: str) -> None:
+    if any(log in what for log in logs):
+        raise StoreError(f"{what}: I/O error (injected fault)")
 
 
 class FaultyEnvironment(ProductionEnvironment):
     """The real environment except for its store: `faults` sets failures, `gate` blocks what `faults.slow` selects.
 
+    Writes to logs whose names contain one of `no_writes` fail, and so do reads of `no_reads`.
     A store call that may wait for a disk fails when it comes from the Trio thread.
     """
 
@@ -54,6 +67,8 @@ class FaultyEnvironment(ProductionEnvironment):
         self.gate = threading.Event()
         self.waiting = threading.Semaphore(0)
         self._plan = _Plan(Random(1), self.faults, self._delay)
+        self.no_writes = self._plan.no_writes = set[str]()
+        self.no_reads = self._plan.no_reads = set[str]()
 
     def open_store(self, url: str) -> Store:
         self.store = OffTheLoopStore(FaultyStore(open_store(url), self._plan))

@@ -211,7 +211,7 @@ class Cluster:
     async def _check_healed(self) -> None:
         before = self.seen.tally["answered"]
         with trio.move_on_after(60):
-            while self.seen.tally["answered"] < before + 3 or not self._agree():  # noqa: ASYNC110 - of virtual time
+            while self.seen.tally["answered"] < before + 3 or not self.agree():  # noqa: ASYNC110 - of virtual time
                 await trio.sleep(0.05)
             return
         shown = {
@@ -221,7 +221,7 @@ class Cluster:
         kept = self.seen.tally["answered"] < before + 3
         raise Violation(Invariant.PROGRESS if kept else Invariant.KEPT, f"offset and topics that lack: {shown}")
 
-    def _agree(self) -> bool:
+    def agree(self) -> bool:
         brokers = self.brokers()
         return len(brokers) == len(NODES) and not any(
             self.seen.lacks(each.services.metadata.image) for each in brokers.values()

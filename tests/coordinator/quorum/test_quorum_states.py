@@ -7,7 +7,7 @@ import pytest
 
 from odradek.coordinator.quorum.election_state import from_text, to_text
 from odradek.coordinator.quorum.quorum import Quorum
-from odradek.coordinator.quorum.snapshots import Download
+from odradek.coordinator.quorum.snapshots import Download, is_behind
 from odradek.coordinator.quorum.values import (
     BeginEpoch,
     ElectionState,
@@ -237,3 +237,26 @@ def test_what_is_left_of_a_dropped_download_does_not_count_for_the_next_one_of_t
     quorum.stored(second, 50, 24, is_whole=False)
     quorum.stored(part_of_snapshot(quorum, THIRD.id, 50), 100, 25, is_whole=True)
     assert quorum.ready().restart_at == SNAPSHOT
+
+
+def test_a_voter_does_not_stand_for_election_before_its_log_is_durable() -> None:
+    """Its write may fail during the election; it would lead without what its Vote requests claim, and others cut it."""
+    log = SomeLog(1, 1, 1)
+    log.durable_end_offset = 2
+    quorum = machine(log)
+    quorum.on_time(500)
+    assert quorum.state is State.UNATTACHED
+    assert quorum.ready().sends == []
+    log.durable_end_offset = 3
+    quorum.durable(501)
+    quorum.on_time(3000)
+    assert quorum.state is State.PROSPECTIVE
+
+
+def test_a_log_with_other_records_below_the_end_of_a_snapshot_is_restarted_after_it() -> None:
+    """The node had led epoch 7 without a majority, downloaded a snapshot, listed it, and was killed."""
+    assert is_behind(SomeLog(5, 5, 5, 7, 7), SnapshotId(5, 6))
+    assert is_behind(SomeLog(5, 5, 5, 7, 7, 7), SnapshotId(5, 6))
+    assert not is_behind(SomeLog(5, 5, 5, 6, 6), SnapshotId(5, 6))
+    assert not is_behind(SomeLog(5, 5, 5, 6, 6, 8), SnapshotId(5, 6))
+    assert is_behind(SomeLog(5, 5, 5, 6), SnapshotId(5, 6))

@@ -3,11 +3,14 @@
 import json
 import logging
 import time
+from functools import partial
 
 import pytest
+import trio
 from click.testing import CliRunner
 from gateway_brokers import FaultyEnvironment, ThreadBroker, logged
 from gateway_client import RawClient
+from trio.testing import MockClock
 
 from odradek.coordinator.metadata.image.checkpoint import SnapshotReader, snapshot_batches
 from odradek.coordinator.metadata.image.image import MetadataImage
@@ -20,6 +23,7 @@ from odradek.partitions.metadata_log import METADATA_KEY, snapshot_key, snapshot
 from odradek.partitions.model import LogWrite, StoredBatch
 from odradek.storage_backends.beside import LogGoneError
 from odradek.storage_backends.interface import LogPolicy, StoreFullError
+from odradek.storage_backends.memory import MemoryMedium, MemoryStore
 from odradek.storage_backends.opener import open_beside, open_store
 from odradek.wire.errors import UnsupportedVersionError
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -280,3 +284,35 @@ def test_a_snapshot_that_cannot_be_written_is_logged_and_the_broker_serves(caplo
     assert (start, newest) == (0, None)
     assert set(TOPICS[1:]) == set(image.topics_by_name)
     assert logged(caplog, logging.WARNING, "cannot write a snapshot of the metadata", "no space is left")
+
+
+class SlowFirstWrite:
+    """Blocking calls; the first write of properties takes longer than all others."""
+
+    def __init__(self):
+        self.writes = 0
+
+    async def run_blocking(self, call):
+        is_write = isinstance(call, partial) and getattr(call.func, "__name__", "") == "set_properties"
+        self.writes += is_write
+        await trio.sleep(10 if is_write and self.writes == 1 else 1)
+        return call()
+
+
+def test_the_list_has_a_snapshot_that_is_downloaded_while_another_is_written():
+    store = MemoryStore(MemoryMedium())
+    snapshots = Snapshots(store, SlowFirstWrite())
+    own, downloaded = MetadataImage(offset=9, epoch=1), MetadataImage(offset=99, epoch=1)
+    data = b"".join(snapshot_batches(downloaded, 0, ()))
+
+    async def main():
+        await snapshots.stage(SnapshotId(100, 1), 0, data, len(data))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(snapshots.write, own, 0)
+            while not snapshots.known:  # noqa: ASYNC110 - nothing is notified of the list's change
+                await trio.sleep(0.5)
+            await snapshots.keep_staged(SnapshotId(100, 1))
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert [*snapshots.known] == [SnapshotId(10, 1), SnapshotId(100, 1)]
+    assert [each["endOffset"] for each in json.loads(store.properties()[PROPERTY])] == [10, 100]

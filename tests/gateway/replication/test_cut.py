@@ -8,6 +8,8 @@ import pytest
 from odradek.gateway.replication.following import cut
 from odradek.partitions.config import LogConfig
 from odradek.partitions.follower import follow
+from odradek.partitions.imports import read_imported_batches
+from odradek.partitions.leader import lead
 from odradek.partitions.model import StoredBatch
 from odradek.partitions.results import Appended
 from odradek.partitions.state import PartitionState
@@ -106,3 +108,46 @@ def test_where_compaction_has_made_a_segment_the_rows_come_from_an_older_one(sto
     assert part.replace(draft)
     assert part.producers_before(BATCHES - 1).end_offset in (last.base_offset, last.end_offset)
     assert cut(part, BATCHES - 1).producers == expected
+
+
+def imported(store: Store) -> tuple[PartitionState, PartitionStore]:
+    """A log with an imported transaction that is aborted; with its marker the producer's row is removed."""
+    part = store.open(KEY, LogPolicy())
+    state = PartitionState.restore(part.load(), LogConfig())
+    leader, write = lead(state, 3)
+    assert write is not None
+    part.commit([write], sync=True)
+    records = [SimpleRecord(b"k", b"v", number) for number in range(3)]
+    opening = build_batch(records, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
+    for offset, data in ((0, opening), (3, aborting())):
+        buffer = bytearray(data)
+        buffer[:8] = offset.to_bytes(8, "big")
+        batches = read_imported_batches(memoryview(buffer), LogConfig())
+        assert isinstance(batches, list)
+        result = leader.take_imported(memoryview(buffer), batches)
+        assert isinstance(result, Appended)
+        part.commit([result.write], sync=True)
+        leader.durable(result.last_offset + 1)
+    assert state.aborted_in(0, 4)
+    assert not part.load().producers
+    return state, part
+
+
+def aborting() -> bytes:
+    return end_transaction_marker(committed=False, producer_id=9, producer_epoch=0, coordinator_epoch=0, timestamp_ms=3)
+
+
+def test_an_imported_transaction_is_open_again_when_its_marker_is_cut(store: Store) -> None:
+    state, part = imported(store)
+    state.truncated(cut(part, 3))
+    assert state.producer_states.first_unstable_offset() == 0
+    follower = follow(state, 4, leader_id=2)
+    marker = bytearray(aborting())
+    marker[:8], marker[12:16] = (3).to_bytes(8, "big"), (4).to_bytes(4, "big")
+    result = follower.append(memoryview(marker))  # imported again, at the new leader
+    assert isinstance(result, Appended)
+    part.commit([result.write], sync=True)
+    follower.durable(4)
+    follower.leader_commits(4)
+    assert state.last_stable_offset == 4
+    assert state.aborted_in(0, 4), "otherwise read_committed consumers get the aborted records"

@@ -1,39 +1,33 @@
 """A replica that leads or follows as assigned, and logs that the metadata does not have."""
 
 import random
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TypeVar
 from uuid import UUID
 
-import outcome
 import pytest
 import trio
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, only, produce_request
 from gateway_groups import commit_error, committed, find
 from gateway_transactions import Transactional, Transactional2
+from role_fakes import NODE, OTHER, TOPIC_ID, HeldUp, Inline, publish, sent, with_partitions
 from trio.testing import wait_all_tasks_blocked
 
-from odradek.coordinator.contract import Outcome, ShardRecord
 from odradek.coordinator.metadata.image.delta import MetadataDelta
-from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
-from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState, SteadyClock
+from odradek.coordinator.metadata.image.image import PartitionImage
 from odradek.gateway.env.deadlines import Deadlines
-from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Ticker
-from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import NO_LEADER, Assignment
 from odradek.gateway.replication.commit import Backlog
 from odradek.gateway.replication.fetcher import FetcherSettings, ReplicaFetcher
 from odradek.gateway.replication.replica import LogResources, ReplicaState
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import LogConfig
-from odradek.partitions.model import LogWrite, PartitionKey, StoredBatch
+from odradek.partitions.model import LogWrite, PartitionKey
 from odradek.partitions.results import AppendOrigin, EpochEnd, Isolation, Rejected
 from odradek.storage_backends.faulty import FaultPlan, FaultyStore
-from odradek.storage_backends.interface import LogPolicy, Store, StoreError
+from odradek.storage_backends.interface import LogPolicy, StoreError
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
 from odradek.storage_backends.testing.batches import make_batch
@@ -53,11 +47,6 @@ from odradek.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from odradek.wire.records.batch import iter_headers
-
-T = TypeVar("T")
-NODE, OTHER = 1, 2
-TOPIC_ID = UUID(int=7)
 
 
 def replica_of(broker, topic):
@@ -184,29 +173,6 @@ def test_a_shard_that_was_loaded_in_an_earlier_epoch_writes_no_more(broker, clie
 # Assignments by the image
 
 
-class Inline(ProductionEnvironment):
-    async def run_blocking(self, call: Callable[[], T]) -> T:
-        await trio.lowlevel.checkpoint()
-        return call()
-
-
-class HeldUp(Inline):
-    """Commits wait until `go` is set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.go = trio.Event()
-
-    def start_blocking(
-        self, nursery: trio.Nursery, call: Callable[[], T], done: Callable[[outcome.Outcome[T]], None]
-    ) -> None:
-        async def wait() -> None:
-            await self.go.wait()
-            done(outcome.capture(call))
-
-        nursery.start_soon(wait)
-
-
 class Leader:
     """A leader that answers no fetch: `requests` are those that it has received."""
 
@@ -225,14 +191,6 @@ class Leader:
         pass
 
 
-def with_partitions(*partitions: PartitionImage) -> MetadataDelta:
-    delta = MetadataDelta()
-    delta.topics.create(TopicImage("t", TOPIC_ID, ()))
-    for index, partition in enumerate(partitions):
-        delta.topics.set_partition(TOPIC_ID, index, partition)
-    return delta
-
-
 @pytest.fixture
 def store() -> MemoryStore:
     return MemoryStore(MemoryMedium())
@@ -243,13 +201,6 @@ def replicas(store: MemoryStore, nursery: trio.Nursery) -> Replicas:
     env = Inline()
     resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
     return Replicas(resources, NODE, lambda _image, _topic: LogConfig())
-
-
-def publish(replicas: Replicas, delta: MetadataDelta) -> MetadataDelta:
-    delta.advance(delta.offset + 1, 0)
-    image = delta.apply()
-    replicas.on_published(delta, image)
-    return MetadataDelta(image)
 
 
 async def test_nothing_is_set_aside_before_the_image_is_current(replicas: Replicas, store: MemoryStore) -> None:
@@ -405,116 +356,6 @@ async def test_waits_for_a_commit_fail_when_the_topic_is_deleted_or_the_partitio
         await in_all.wait()
     assert failed.value.error is error
     await durable.wait()
-
-
-class Recorded:
-    """A shard that has replayed `count` records, and does nothing."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def replay(self, _record: ShardRecord, _offset: int, _epoch: int, _now_ms: int) -> None:
-        self.count += 1
-
-    def on_loaded(self, _now_ms: int) -> Outcome:
-        return Outcome()
-
-    def next_deadline_ms(self) -> int | None:
-        return None
-
-
-async def test_a_coordinator_acts_on_what_it_has_loaded_once_that_is_committed(replicas: Replicas) -> None:
-    delta = publish(replicas, with_partitions(PartitionImage((1, 2), (1, 2), NODE, 0, 0)))
-    replica = replicas.find("t", 0)
-    await replica.ensure_open()
-    replica.append(memoryview(batch_of(b"one")), AppendOrigin.CLIENT)
-    await replica.durable(1).wait()
-    published: list[int] = []
-    runtime = ShardRuntime(
-        replica, SteadyClock(Inline()), Recorded, publish=lambda shard: lambda: published.append(shard.count)
-    )
-    await runtime.load()
-    assert (runtime.state, runtime.shard.count, published) == (ShardState.ACTIVE, 1, [])
-    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((1, 2), (1,), NODE, 0, 1))
-    publish(replicas, delta)
-    assert (replica.log.high_watermark, published) == (1, [1])
-
-
-async def loading(replicas: Replicas, nursery: trio.Nursery) -> tuple[ShardRuntime[Recorded], MetadataDelta]:
-    """A runtime that begins to load as its broker is elected, with a fetched record that is not durable yet."""
-    delta = publish(replicas, with_partitions(PartitionImage((2, 1), (2, 1), OTHER, 4, 0)))
-    replica = replicas.find("t", 0)
-    await replica.ensure_open()
-    await wait_all_tasks_blocked()
-    assert replica.follower is not None
-    batch = bytearray(batch_of(b"one"))
-    batch[12:16] = bytes(4)  # the leader's epoch, which clients leave open
-    replica.take_fetched(replica.follower.position, memoryview(batch))
-    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2, 1), (1,), NODE, 5, 1))
-    delta = publish(replicas, delta)
-    runtime = ShardRuntime(replica, SteadyClock(Inline()), Recorded)
-
-    async def load() -> None:
-        with suppress(CoordinatorUnavailable):
-            await runtime.load()
-
-    nursery.start_soon(load)
-    await wait_all_tasks_blocked()
-    assert (replica.log.log_end_offset, replica.log.durable_end_offset) == (1, 0)
-    assert runtime.state is ShardState.LOADING
-    return runtime, delta
-
-
-def held_up(store: Store, nursery: trio.Nursery) -> tuple[Replicas, trio.Event]:
-    """Replicas whose commits wait for the event."""
-    env = HeldUp()
-    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
-    return Replicas(resources, NODE, lambda _image, _topic: LogConfig()), env.go
-
-
-async def test_a_coordinator_also_loads_what_its_broker_was_storing_when_it_was_elected(
-    store: MemoryStore, nursery: trio.Nursery
-) -> None:
-    """Otherwise it decides without records that are in its log (simulation, seed 120077)."""
-    replicas, go = held_up(store, nursery)
-    runtime, _ = await loading(replicas, nursery)
-    go.set()
-    await wait_all_tasks_blocked()
-    assert (runtime.state, runtime.shard.count) == (ShardState.ACTIVE, 1)
-
-
-async def test_a_coordinator_loads_again_when_what_was_being_stored_is_lost(nursery: trio.Nursery) -> None:
-    plan = FaultPlan(random.Random(1))
-    replicas, go = held_up(FaultyStore(MemoryStore(MemoryMedium()), plan), nursery)
-    runtime, _ = await loading(replicas, nursery)
-    plan.mix.write_error = 1.0
-    go.set()
-    await wait_all_tasks_blocked()
-    assert runtime.state is ShardState.NEW
-    plan.mix.write_error = 0.0
-    await runtime.load()
-    assert (runtime.state, runtime.shard.count) == (ShardState.ACTIVE, 0)
-
-
-async def test_a_coordinator_that_is_stopped_while_it_loads_stays_stopped(nursery: trio.Nursery) -> None:
-    plan = FaultPlan(random.Random(1))
-    replicas, go = held_up(FaultyStore(MemoryStore(MemoryMedium()), plan), nursery)
-    runtime, delta = await loading(replicas, nursery)
-    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2, 1), (2,), OTHER, 6, 2))
-    publish(replicas, delta)
-    runtime.stop()
-    plan.mix.write_error = 1.0
-    go.set()
-    await wait_all_tasks_blocked()
-    assert runtime.state is ShardState.STOPPED
-
-
-def sent(*batches: StoredBatch, epoch: int = 0) -> memoryview:
-    """Batches as a leader sends them."""
-    data = b"".join([bytes(batch.data) for batch in batches])
-    for header in iter_headers(memoryview(data)):
-        assert header.partition_leader_epoch == epoch
-    return memoryview(data)
 
 
 async def test_looking_for_a_replica_from_another_thread_makes_none(replicas: Replicas) -> None:
