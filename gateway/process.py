@@ -69,7 +69,6 @@ from odradek.gateway.server.server import Server
 from odradek.partitions.fetching.selection import RACK_AWARE
 from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.storage_backends.interface import Store, StoreError
-from odradek.storage_backends.options import StoreOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -483,9 +482,8 @@ def _allow_many_open_files() -> None:
 
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool) -> None:
-    options = StoreOptions(max_open_files=config.log_max_open_files)
     threads = config.commit_threads + config.inspect_threads + config.regex_threads
-    env = ProductionEnvironment(threads=threads, store_options=options)
+    env = ProductionEnvironment(threads=threads, max_open_files=config.log_max_open_files)
     for warning in limit_warnings(config):
         log.warning("%s", warning)
     async with open_broker(config, env) as broker, trio.open_nursery() as nursery:

@@ -14,14 +14,16 @@ A truncation at the log end may still drop epochs that begin there, so it is alw
 
 A truncation removes each producer's row that was written at or above it. `ProducerRebuild` computes the rows of these
 producers from the remaining batches beforehand, so that the store can write them in the same transaction: after a crash
-the log must not accept a producer's retry as a new batch.
+the log must not accept a producer's retry as a new batch. A store that has lost rows in a power cut uses it as well
+(`StoreOptions.producer_rebuilder`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.partitions.epochs import EpochHistory
 from odradek.partitions.markers import read_end_txn_marker
+from odradek.partitions.model import AbortedTransaction
 from odradek.partitions.producers import Producers
 from odradek.partitions.results import NO_LEADER_EPOCH, UNKNOWN_OFFSET, EpochEnd
 from odradek.wire.records.batch import iter_headers
@@ -47,13 +49,14 @@ def truncation_point(epochs: EpochHistory, log_end_offset: int, leader: EpochEnd
 
 
 class ProducerRebuild:
-    """Rebuilds the rows of producers from the batches that remain, in offset order.
+    """Rebuilds the rows of producers, and the aborted transactions, from the batches that remain, in offset order.
 
     `rows` were in force before the first of these batches. Raises ProducerRowError.
     """
 
     def __init__(self, rows: Mapping[int, bytes] | None = None) -> None:
         self._producers = Producers.restore(rows or {})
+        self._aborted: list[AbortedTransaction] = []
 
     def add(self, chunk: memoryview) -> None:
         """Add whole batches. Raises odradek.wire.records.errors.InvalidRecordBatch if they are damaged."""
@@ -62,10 +65,16 @@ class ProducerRebuild:
                 continue
             marker = read_end_txn_marker(chunk, header) if header.is_control else None
             if marker is not None:
-                self._producers.add_marker(header, header.base_offset, marker)
+                _, aborted = self._producers.add_marker(header, header.base_offset, marker)
+                if aborted is not None:
+                    self._aborted.append(aborted)
             elif not header.is_control:
                 self._producers.add_batch(header, header.base_offset, header.max_timestamp)
 
     def rows(self) -> Mapping[int, bytes]:
         """Returns the rows, for `PartitionStore.truncate`."""
         return self._producers.rows()
+
+    def aborted(self) -> Sequence[AbortedTransaction]:
+        """Returns the transactions that the batches have aborted."""
+        return self._aborted

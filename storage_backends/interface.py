@@ -36,6 +36,7 @@ __all__ = [
     "LogPolicy",
     "OffsetNotInStoreError",
     "PartitionStore",
+    "ProducerRebuilder",
     "ReadLease",
     "SegmentDraft",
     "SegmentInfo",
@@ -164,6 +165,24 @@ class SegmentDraft(Protocol):
 
     def discard(self) -> None:
         """Remove it. Idempotent, also after `PartitionStore.replace`; never raises."""
+        ...
+
+
+class ProducerRebuilder(Protocol):
+    """Rebuilds the producers' rows, and the aborted transactions, from batches: for a store that has lost them. It is
+    made from the rows before the first of these batches.
+    """
+
+    def add(self, chunk: memoryview) -> None:
+        """Add whole batches, in offset order. Raises InvalidRecordBatch."""
+        ...
+
+    def rows(self) -> Mapping[int, bytes]:
+        """Return the rows of all producers after the batches."""
+        ...
+
+    def aborted(self) -> Sequence[AbortedTransaction]:
+        """Return the transactions that the batches have aborted."""
         ...
 
 

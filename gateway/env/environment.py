@@ -22,6 +22,7 @@ from odradek.gateway.env.loop_watch import LoopClocks, LoopRecord, LoopWatch
 from odradek.gateway.env.worker_pool import BlockingPool
 from odradek.gateway.net.poller import EpollPoller, Poller
 from odradek.gateway.net.transport import Listener, Transport, dial_tcp, listen_tcp
+from odradek.partitions.truncation import ProducerRebuild
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.options import StoreOptions
@@ -101,11 +102,12 @@ class ProductionEnvironment:
     """The real machine: operating-system clocks, TCP sockets, threads, and stores by URL.
 
     `threads` bounds how many blocking calls run at once: the file system merges concurrent syncs, so durable commits of
-    many partitions gain from 8 to 16 (docs/architecture.md, "The commit path"). `store_options` apply to every store.
+    many partitions gain from 8 to 16 (docs/architecture.md, "The commit path"). `max_open_files` is a limit
+    of each store.
     """
 
-    def __init__(self, *, threads: int = 16, store_options: StoreOptions | None = None) -> None:
-        self._store_options = store_options
+    def __init__(self, *, threads: int = 16, max_open_files: int | None = None) -> None:
+        self._max_open_files = max_open_files
         self.random = random.SystemRandom()
         self._pool = BlockingPool(threads)
 
@@ -157,7 +159,8 @@ class ProductionEnvironment:
 
     def open_store(self, url: str) -> Store:
         """Open by URL scheme."""
-        return open_store(url, self._store_options)
+        options = StoreOptions(max_open_files=self._max_open_files, producer_rebuilder=ProducerRebuild)
+        return open_store(url, options)
 
     def watch_loop(self, limit_ms: int) -> AbstractContextManager[LoopRecord]:
         """Watch with the system's clocks and a thread."""

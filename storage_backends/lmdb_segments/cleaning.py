@@ -44,13 +44,14 @@ _logger = logging.getLogger(__name__)
 
 
 class LmdbDraft:
-    """A `SegmentDraft`: an environment that is written without syncs until `seal`."""
+    """A `SegmentDraft`: an environment that is written without syncs until `seal`. `rows` are those at its end."""
 
     def __init__(
-        self, path: Path, sources: tuple[SegmentInfo, ...], settings: EnvSettings, options: StoreOptions
+        self, path: Path, sources: tuple[SegmentInfo, ...], rows: LogRows, settings: EnvSettings, options: StoreOptions
     ) -> None:
         self.path = draft_path(path)
         self.sources = sources
+        self._rows = rows
         self.aborted: tuple[AbortedTransaction, ...] = ()
         self._options = options
         base_offset = sources[0].base_offset
@@ -79,7 +80,7 @@ class LmdbDraft:
         self._meta = self._meta._replace(log_end_offset=self.sources[-1].end_offset)
         with mapping_errors(self.path, "writing"):
             with handle.env.begin(write=True) as txn:
-                put_rows(txn, LogRows({}, {}, list(self.aborted), []))
+                put_rows(txn, self._rows._replace(aborted=list(self.aborted), sealed=[]))
                 self._put_meta(txn, handle.log)
             handle.env.sync(True)  # noqa: FBT003 - the binding's own parameter
             self._close()

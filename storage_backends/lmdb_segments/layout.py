@@ -32,7 +32,8 @@ Inside a segment, integers are big-endian so that keys sort by value:
 
 The log is keyed by *last* offset: the first key not below an offset then belongs to the value that contains it, and if
 a key is below an end offset, so is the whole value; neither requires reading values. Every new segment starts with its
-predecessor's rows a, c, e, p and s, so that the active segment alone has the state of the log.
+predecessor's rows a, c, e, p and s, so that the active segment alone has the state of the log. A compacted segment has
+the rows c, e and p of the last segment that it replaces, and only the rows a of transactions that end in it.
 """
 
 import re

@@ -232,8 +232,8 @@ class LmdbPartition:
         return self._search(self._find_max_timestamp)
 
     def producers_before(self, end_offset: int) -> ProducersAt:
-        """See `PartitionStore.producers_before`: a sealed segment has the rows as of its end. A compacted one has none;
-        then the rows of the newest earlier segment with rows are returned.
+        """See `PartitionStore.producers_before`: a sealed segment has the rows as of its end. One without rows is
+        passed over.
         """
         return self._search(lambda: self._producers_before(end_offset))
 
@@ -314,7 +314,8 @@ class LmdbPartition:
     def draft(self, base_offset: int, end_offset: int) -> LmdbDraft:
         """See `PartitionStore.draft`."""
         self._check_usable()
-        return self.log.draft(base_offset, end_offset)
+        with mapping_errors(self._directory, "reading"):
+            return self.log.draft(base_offset, end_offset)
 
     def replace(self, draft: SegmentDraft) -> bool:
         """See `PartitionStore.replace`."""

@@ -2,15 +2,22 @@
 
 Without syncs a power cut may leave any mixture of old and new pages, which may crash LMDB. So another process
 (`salvage_worker`) reads the log, checks every batch, and copies valid batches in order into a new segment; if a damaged
-page kills the process, it is started again and stops before that offset. Rows without a checksum are not trusted:
-leader epochs are taken from the batches; producer state and aborted transactions start empty.
+page kills the process, it is started again and stops before that offset.
+
+Rows have no checksum, so those of the segment are not trusted, except for the log start. Epochs, aborted transactions
+and producers' states are taken from the sealed segments, which are synced and have them as of their ends, and continued
+with the batches that were copied. A transaction whose marker is lost is open again.
 """
 
 import logging
+import struct
 import subprocess
 import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from odradek.partitions.model import AbortedTransaction
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.context import StoreContext
@@ -25,6 +32,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
 )
 from odradek.storage_backends.lmdb_segments.segment import (
     Handle,
+    LogDb,
     WriteTxn,
     close_env,
     create_env,
@@ -33,7 +41,15 @@ from odradek.storage_backends.lmdb_segments.segment import (
     open_env,
     open_sealed_env,
 )
-from odradek.storage_backends.lmdb_segments.tables import LogRows, put_rows
+from odradek.storage_backends.lmdb_segments.tables import (
+    LogRows,
+    alive,
+    log_values,
+    read_own_aborted,
+    read_rows,
+    replace_rows,
+)
+from odradek.storage_backends.options import StoreOptions
 
 _logger = logging.getLogger(__name__)
 
@@ -53,7 +69,7 @@ def salvage_segment(directory: Path, base_offset: int, context: StoreContext) ->
         close_env(create_env(draft, settings, lambda txn, _: _put_meta(txn, nothing)).env)
     handle = open_env(draft, settings)
     try:
-        meta = _complete(handle, directory, base_offset)
+        meta = _complete(handle, directory, base_offset, context.options)
     finally:
         close_env(handle.env)
     draft.replace(path)
@@ -61,7 +77,8 @@ def salvage_segment(directory: Path, base_offset: int, context: StoreContext) ->
     (directory / unsynced_name(base_offset)).unlink()
     _logger.warning(
         "%s was written without flushes when the operating system crashed: kept offsets %d to %d of it (%d bytes), "
-        "what came after is lost, and so is the state of idempotent producers; set flush.messages=1 to rule this out",
+        "what came after is lost; a transaction whose marker was there stays open until it is aborted (see "
+        "odradek transactions find-hanging); set flush.messages=1 to rule this out",
         path,
         base_offset,
         meta.log_end_offset,
@@ -85,44 +102,80 @@ def _copy_valid(path: Path, draft: Path, base_offset: int) -> bool:
     return False
 
 
-def _complete(handle: Handle, directory: Path, base_offset: int) -> SegmentMeta:
-    """Add the list of sealed segments and the log start offset, read from the sealed segments, to the new segment."""
-    sealed, log_start_offset = _read_sealed(directory, base_offset)
+def _complete(handle: Handle, directory: Path, base_offset: int, options: StoreOptions) -> SegmentMeta:
+    """Add the rows that a segment has besides its batches, and the log start offset, to the new segment."""
+    known, log_start_offset = _read_sealed(directory, base_offset)
     with handle.env.begin(write=True) as txn:
         _, meta = unpack_meta(txn.get(META_KEY, b""))
         assert meta is not None
-        lowest = sealed[0].base_offset if sealed else base_offset
+        lowest = known.sealed[0].base_offset if known.sealed else base_offset
         start_offset = min(max(meta.log_start_offset, log_start_offset, lowest), meta.log_end_offset)
         meta = meta._replace(log_start_offset=start_offset)
-        kept = [info for info in sealed if info.end_offset > start_offset]
-        put_rows(txn, LogRows({}, {}, [], kept))
+        kept = _with_producers((txn, handle.log), known, meta.log_end_offset, options)
+        kept = kept._replace(epochs=_joined(known.epochs, read_rows(txn).epochs))
+        replace_rows(txn, alive(kept, start_offset))
         _put_meta(txn, meta)
     return meta
 
 
-def _read_sealed(directory: Path, base_offset: int) -> tuple[list[SegmentInfo], int]:
+def _read_sealed(directory: Path, base_offset: int) -> tuple[LogRows, int]:
+    """Return the rows as of the end of the sealed segments, and their highest log start offset.
+
+    Each segment contributes the aborted transactions that end in it: the copies in later ones may have transactions
+    whose markers compaction has removed. All other rows are those of the last one, but without an epoch that has no
+    record in it, since a truncation to its end may have removed that epoch.
+    """
+    rows, log_start_offset = LogRows({}, {}, [], []), 0
     sealed: list[SegmentInfo] = []
-    log_start_offset = 0
-    for base in segment_bases(directory):
-        if base >= base_offset:
-            break
-        path = directory / segment_name(base)
-        handle = open_sealed_env(path)
-        try:
-            meta = _read_meta(handle, path)
-        finally:
-            close_env(handle.env)
+    aborted: list[AbortedTransaction] = []
+    bases = [base for base in segment_bases(directory) if base < base_offset]
+    for base in bases:
+        with _reading(directory / segment_name(base)) as (txn, meta):
+            aborted += read_own_aborted(txn, base)
+            if base == bases[-1]:
+                rows = read_rows(txn)
         sealed.append(SegmentInfo(base, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True))
         log_start_offset = max(log_start_offset, meta.log_start_offset)
-    return sealed, log_start_offset
+    if not sealed or sealed[-1].end_offset < base_offset:
+        return LogRows({}, {}, [], sealed), log_start_offset  # they are older than a restart of the log at base_offset
+    epochs = {epoch: start for epoch, start in rows.epochs.items() if start < base_offset}
+    return rows._replace(epochs=epochs, aborted=aborted, sealed=sealed), log_start_offset
 
 
-def _read_meta(handle: Handle, path: Path) -> SegmentMeta:
-    with handle.env.begin() as txn:
-        _, meta = unpack_meta(txn.get(META_KEY, b""))
-    if meta is None:
-        raise StoreCorruptError(f"{path} has no meta row; {what_to_do(path)}")
-    return meta
+@contextmanager
+def _reading(path: Path) -> Generator[tuple[WriteTxn, SegmentMeta]]:
+    """Open a sealed segment for the block, to read its rows. Raises StoreCorruptError, foreign errors."""
+    handle = open_sealed_env(path)
+    try:
+        with handle.env.begin() as txn:
+            _, meta = unpack_meta(txn.get(META_KEY, b""))
+            if meta is None:
+                raise StoreCorruptError(f"{path} has no meta row; {what_to_do(path)}")
+            yield txn, meta
+    except struct.error as error:
+        raise StoreCorruptError(f"{path} has a row that cannot be read ({error}); {what_to_do(path)}") from error
+    finally:
+        close_env(handle.env)
+
+
+def _joined(known: Mapping[int, int], found: Mapping[int, int]) -> dict[int, int]:
+    """Return the epochs of the sealed segments, and those that begin in the batches after them."""
+    latest = max(known, default=-1)
+    return {**known, **{epoch: start for epoch, start in found.items() if epoch > latest}}
+
+
+def _with_producers(tables: tuple[WriteTxn, LogDb], known: LogRows, end_offset: int, options: StoreOptions) -> LogRows:
+    """Return the rows with the states of producers after the segment's batches, and the transactions these abort."""
+    if options.producer_rebuilder is None:
+        return known._replace(producers={})  # earlier states would refuse the producers' next batches
+    try:
+        rebuilder = options.producer_rebuilder({each: state for each, (_, state) in known.producers.items()})
+    except ValueError as error:
+        raise StoreCorruptError(f"the state of a producer cannot be read: {error}") from error
+    for value in log_values(*tables):
+        rebuilder.add(memoryview(value))
+    producers = {each: (end_offset, state) for each, state in rebuilder.rows().items()}
+    return known._replace(producers=producers, aborted=[*known.aborted, *rebuilder.aborted()])
 
 
 def _put_meta(txn: WriteTxn, meta: SegmentMeta) -> None:

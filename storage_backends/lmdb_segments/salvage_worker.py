@@ -12,7 +12,7 @@ from odradek.partitions.model import EpochStart, LogWrite, StoredBatch
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.lmdb_segments.layout import META_KEY, SegmentMeta, unpack_meta
 from odradek.storage_backends.lmdb_segments.segment import Handle, WriteTxn, create_env, env_settings, open_doubtful_env
-from odradek.storage_backends.lmdb_segments.tables import append_writes
+from odradek.storage_backends.lmdb_segments.tables import append_writes, log_values
 from odradek.storage_backends.options import StoreOptions
 from odradek.wire.records.batch import batch_bytes, check_crc, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch
@@ -75,12 +75,8 @@ def _valid_writes(handle: Handle, next_offset: int, stop_offset: int) -> Iterato
 
 
 def _values(handle: Handle) -> Iterator[bytes]:
-    with handle.env.begin(db=handle.log) as txn:
-        cursor = txn.cursor()
-        found = cursor.first()
-        while found:
-            yield cursor.value()
-            found = cursor.next()
+    with handle.env.begin() as txn:
+        yield from log_values(txn, handle.log)
 
 
 def _grouped(writes: Iterator[LogWrite]) -> Iterator[list[LogWrite]]:

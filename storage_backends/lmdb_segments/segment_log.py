@@ -253,10 +253,14 @@ class SegmentLog:
 
     def draft(self, base_offset: int, end_offset: int) -> LmdbDraft:
         """See `PartitionStore.draft`."""
-        run = checked_run(self.state.sealed, base_offset, end_offset)
+        state = self.state
+        run = checked_run(state.sealed, base_offset, end_offset)
+        last = next(segment for segment in state.segments if segment.base_offset == run[-1].base_offset)
+        last.check()
+        rows = _read_rows(last)
         need_bytes = sum(info.size_bytes for info in run)
         settings = env_settings(self.policy, self._context.options, synced=False, need_bytes=need_bytes)
-        return LmdbDraft(self._path(base_offset), run, settings, self._context.options)
+        return LmdbDraft(self._path(base_offset), run, rows, settings, self._context.options)
 
     def prepare_replacement(self, draft: LmdbDraft) -> Segment | None:
         """Open a draft as the segment of its range; None if the range has changed. Does not change the log."""
@@ -319,12 +323,7 @@ class SegmentLog:
 
     def rows(self) -> LogRows:
         """Read the active segment's rows."""
-        handle = self._active.pin()
-        try:
-            with handle.env.begin() as txn:
-                return read_rows(txn)
-        finally:
-            self._active.unpin()
+        return _read_rows(self._active)
 
     def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes]) -> None:
         """See `PartitionStore.truncate`. After an error the log has to be reopened."""
@@ -407,6 +406,15 @@ class SegmentLog:
     def space_bytes(self) -> int:
         """Return the disk space of all segments."""
         return sum(os.stat(segment.path).st_blocks * 512 for segment in self.state.segments)  # noqa: PTH116
+
+
+def _read_rows(segment: Segment) -> LogRows:
+    handle = segment.pin()
+    try:
+        with handle.env.begin() as txn:
+            return read_rows(txn)
+    finally:
+        segment.unpin()
 
 
 def _as_sealed(info: SegmentInfo) -> SegmentInfo:

@@ -150,10 +150,10 @@ def _put_producers(txn: WriteTxn, producers: Mapping[int, tuple[int, bytes | Non
             txn.put(key, U64.pack(end_offset) + state)
 
 
-def rows(txn: "lmdb.Transaction[_VT]", prefix: bytes) -> Iterator[tuple[_VT, _VT]]:
-    """Yield the rows of one kind, in order of their keys."""
+def rows(txn: "lmdb.Transaction[_VT]", prefix: bytes, first_key: bytes = b"") -> Iterator[tuple[_VT, _VT]]:
+    """Yield the rows of one kind, in order of their keys; with `first_key`, only from there."""
     cursor = txn.cursor()
-    found = cursor.set_range(prefix)
+    found = cursor.set_range(first_key or prefix)
     while found:
         key, value = cursor.item()
         if key[:1] != prefix:
@@ -180,6 +180,20 @@ def read_rows(txn: WriteTxn) -> LogRows:
 def read_producers(txn: "lmdb.Transaction[_VT]") -> dict[int, bytes]:
     """Read only the producers' states."""
     return {ROW_KEY.unpack(key)[1]: bytes(value[8:]) for key, value in rows(txn, PRODUCER)}
+
+
+def read_own_aborted(txn: WriteTxn, base_offset: int) -> list[AbortedTransaction]:
+    """Read the aborted transactions that end in the segment that begins at `base_offset`, which `txn` reads."""
+    return [_aborted(key, value) for key, value in rows(txn, ABORTED, ABORTED_KEY.pack(ABORTED, base_offset, 0))]
+
+
+def log_values(txn: WriteTxn, log: LogDb) -> Iterator[bytes]:
+    """Yield the values of the log, in offset order: whole batches."""
+    cursor = txn.cursor(db=log)
+    found = cursor.first()
+    while found:
+        yield cursor.value()
+        found = cursor.next()
 
 
 def decode_rows(stored: Mapping[bytes, bytes]) -> LogRows:

@@ -7,20 +7,18 @@ import sys
 
 import pytest
 from faults import Faults
+from system_crash import OPTIONS, PAGE_CACHE, after_a_crash, directory, markers, reopened
 
 from odradek.partitions.model import EpochStart, LogWrite
 from odradek.storage_backends.interface import LogPolicy, StoreError
 from odradek.storage_backends.lmdb_segments import segment_log
 from odradek.storage_backends.lmdb_segments.cleaning import adopt_cleaned_file, cleaned_path
-from odradek.storage_backends.lmdb_segments.layout import partition_dir_name, segment_name
+from odradek.storage_backends.lmdb_segments.layout import segment_name
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
-from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.testing.access import base_offsets, fill, joined, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
 
-OPTIONS = StoreOptions(map_slack_bytes=4 << 20, max_value_bytes=4080)
-PAGE_CACHE = LogPolicy(durable=False)
 MARKER = "00000000000000000000.unsynced"
 
 
@@ -29,32 +27,8 @@ def root(tmp_path):
     return tmp_path / "store"
 
 
-def directory(root):
-    return root / partition_dir_name(KEY)
-
-
-def markers(root):
-    return sorted(each.name for each in directory(root).glob("*.unsynced"))
-
-
 def commit(log, offset, **more):
     log.commit([LogWrite([make_batch(offset, payload=b"p" * 3000, leader_epoch=offset // 10)], **more)], sync=False)
-
-
-def after_a_crash(root, fill_log, damage=lambda path: None):
-    """Leaves a store as after a system crash: not closed, and marked by another boot."""
-    store = LmdbStore(root, OPTIONS)
-    log = store.open(KEY, PAGE_CACHE)
-    fill_log(log)
-    (marker,) = markers(root)
-    store.close()
-    (directory(root) / marker).write_text("00000000-another-boot")
-    damage(directory(root) / marker.replace(".unsynced", ".lmdb"))
-
-
-def reopened(root):
-    store = LmdbStore(root, OPTIONS)
-    return store, store.open(KEY, PAGE_CACHE)
 
 
 class TestMarker:
