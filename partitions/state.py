@@ -33,7 +33,7 @@ class PartitionState:
     """The log of one partition without its records. Not safe for concurrent use: one task makes all changes, in order.
 
     Only the role (`Leader`, `Follower`) changes `log_end_offset`, `durable_end_offset`, `high_watermark` and
-    `leader_epoch`.
+    `leader_epoch`. `truncations` counts those since the state was restored.
     """
 
     def __init__(self, config: LogConfig) -> None:
@@ -43,6 +43,7 @@ class PartitionState:
         self.high_watermark = 0
         self.leader_epoch = NO_LEADER_EPOCH
         self.clean_offset = 0
+        self.truncations = 0
         self.epochs = EpochHistory()
         self.producer_states = Producers()
         self._aborted: list[AbortedTransaction] = []
@@ -225,6 +226,7 @@ class PartitionState:
         Raises ProducerRowError.
         """
         end_offset = left.log_end_offset
+        self.truncations += 1
         self.log_start_offset = left.log_start_offset
         self.log_end_offset = end_offset
         self.durable_end_offset = end_offset

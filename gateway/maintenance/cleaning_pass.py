@@ -14,6 +14,7 @@ from odradek.partitions.compaction.cleaner import BatchFilter, KeyIndex, LastEnt
 from odradek.partitions.compaction.offset_map import OffsetMap
 from odradek.partitions.compaction.plan import Cleaning, group_segments
 from odradek.partitions.model import AbortedTransaction, SegmentInfo
+from odradek.partitions.state import PartitionState
 from odradek.storage_backends.interface import OffsetNotInStoreError, PartitionStore, SegmentDraft
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class CleaningPass:
         self._cleaning = cleaning
         self._env = env
         self._config = config
+        self._version: tuple[PartitionState, int] | None = None
         self._offsets = OffsetMap(
             config.log_cleaner_dedupe_buffer_size // max(config.log_cleaner_threads, 1),
             config.log_cleaner_io_buffer_load_factor,
@@ -46,9 +48,11 @@ class CleaningPass:
         """Clean the log. Raises LogChanged, InvalidRecordBatch, PartitionUnavailable, StoreError."""
         replica, dirty = self._replica, self._cleaning
         await replica.ensure_open()
+        self._version = self._version_now()
         await self._index()
         clean_offset = self._offsets.latest_offset + 1
         before, after = await self._filter(clean_offset)
+        self._check_unchanged()
         await replica.mark_clean(clean_offset).wait()
         log.info(
             "compacted partition=%s dirty_offsets=%d-%d keys=%d bytes=%d->%d",
@@ -59,6 +63,15 @@ class CleaningPass:
             before,
             after,
         )
+
+    def _version_now(self) -> tuple[PartitionState, int]:
+        log = self._replica.log
+        return log, log.truncations
+
+    def _check_unchanged(self) -> None:
+        """Raise LogChanged if the log was truncated or opened again: records that were indexed may be gone."""
+        if self._version_now() != self._version:
+            raise LogChanged
 
     async def _index(self) -> None:
         """Index the newest offset of each key of the dirty part, as far as the map has room."""
@@ -106,6 +119,7 @@ class CleaningPass:
 
     async def _swap_in(self, draft: SegmentDraft, run: tuple[int, int], aborted: Sequence[AbortedTransaction]) -> None:
         await self._borrow(lambda _: draft.seal(aborted))
+        self._check_unchanged()
         if not await self._replica.replace(run, draft, aborted):
             raise LogChanged
 

@@ -130,6 +130,7 @@ class PartitionLog(Watchable):
         self._durable_waits = OffsetWaits()
         self._committed_waits = OffsetWaits()
         self._deleted_waits: OffsetWaits | None = None
+        self._withdrawn = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._refused: dict[int, ProducerEntry] = {}
         self._idle_view: LogView | None = None
         self._tail: Watchable | None = None
@@ -196,7 +197,7 @@ class PartitionLog(Watchable):
         return PartitionUnavailable(ErrorCode.KAFKA_STORAGE_ERROR, self.key)
 
     def _deleted(self) -> PartitionUnavailable:
-        return PartitionUnavailable(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.key)
+        return PartitionUnavailable(self._withdrawn, self.key)
 
     def _refuse(self) -> None:
         if self.state is ReplicaState.DELETED:
@@ -496,6 +497,7 @@ class PartitionLog(Watchable):
 
     def withdraw(self, error: ErrorCode) -> None:
         """Do `retire`, and fail the waits for other replicas with `error`: no more is replicated of this log."""
+        self._withdrawn = error
         self.retire()
         self._fail_waits(PartitionUnavailable(error, self.key))
 

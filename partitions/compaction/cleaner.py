@@ -24,7 +24,8 @@ class KeyIndex:
     def __init__(self, offsets: OffsetMap, start_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
         self._offsets = offsets
         self._start_offset = start_offset
-        self._transactions = CleanedTransactions(aborted)
+        # One that ended below has no marker from here on: it would never end, and include the producer's later ones.
+        self._transactions = CleanedTransactions([each for each in aborted if each.last_offset >= start_offset])
         self.is_full = False
 
     def add(self, chunk: memoryview) -> int:
@@ -33,6 +34,8 @@ class KeyIndex:
         Raises InvalidRecordBatch when a batch cannot be decoded.
         """
         next_offset = 0
+        if self.is_full:
+            return next_offset
         for header in iter_headers(chunk):
             next_offset = header.next_offset
             if header.is_control:

@@ -120,9 +120,9 @@ def finish_truncation(directory: Path, base_offset: int) -> None:
         if base > base_offset:
             (directory / segment_name(base)).unlink()
             (directory / unsynced_name(base)).unlink(missing_ok=True)
+    (directory / unsynced_name(base_offset)).unlink(missing_ok=True)
     sync_directory(directory)  # the removals are durable before the rename, so that the log never has a gap
     (directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}").replace(directory / segment_name(base_offset))
-    (directory / unsynced_name(base_offset)).unlink(missing_ok=True)
     sync_directory(directory)
 
 

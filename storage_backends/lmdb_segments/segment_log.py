@@ -197,7 +197,12 @@ class SegmentLog:
         self.synced = synced
         # A new segment with the same base offset that is not synced either has the same marker.
         if not old_synced and not (old.base_offset == base_offset and not synced):
-            self._marker(old.base_offset).unlink(missing_ok=True)
+            self._remove_marker(old.base_offset)
+
+    def _remove_marker(self, base_offset: int) -> None:
+        """Durably remove the marker of unsynced writes: after a power cut, a synced segment would be salvaged."""
+        self._marker(base_offset).unlink(missing_ok=True)
+        sync_directory(self._directory)
 
     def _sealed_by(self, base_offset: int) -> tuple[SegmentInfo, ...]:
         meta = self.state.meta
@@ -398,7 +403,7 @@ class SegmentLog:
             self.check()
             if self._has_active and not self.synced:
                 self._sync()
-                self._marker(self._active.base_offset).unlink(missing_ok=True)
+                self._remove_marker(self._active.base_offset)
         finally:
             for segment in self.state.segments:
                 self._let_go(segment, keep_file=True)

@@ -5,7 +5,7 @@ one of them commits for all. So a database with a hundred syncs per second handl
 """
 
 from collections.abc import Callable
-from threading import Condition
+from threading import Condition, Lock
 from typing import Final
 
 from sqlalchemy import Connection
@@ -39,6 +39,8 @@ class CommitGroup:
         self._condition = Condition()
         self._waiting: list[_Waiting] = []
         self._is_committing = False
+        self._settling = Lock()
+        self._failures = self._settled_failures = 0
         self.transactions = 0
 
     def run(self, unit: Unit, size_bytes: int = 0) -> None:
@@ -58,6 +60,17 @@ class CommitGroup:
             self._lead(mine)
         if mine.error is not None:
             raise mine.error
+
+    def settle(self, purpose: str) -> None:
+        """Wait until no transaction is left whose commit failed with an unknown outcome; to be called before a log is
+        read that may continue at the same offset. `purpose` is part of the StoreError that it raises.
+        """
+        with self._settling:
+            failures = self._failures
+            if self._settled_failures != failures:
+                with self._database.writing(purpose) as connection:
+                    self._owner.await_others(connection)
+                self._settled_failures = failures
 
     @property
     def waiting(self) -> int:
@@ -95,6 +108,7 @@ class CommitGroup:
                     each.unit(connection)
         except StoreError as failure:
             error = failure
+            self._failures += 1
         except BaseException as failure:
             error = StoreError(f"unexpected {type(failure).__name__}: {failure}")
             raise

@@ -112,6 +112,7 @@ class SqlStore:
 
     def _opened(self, key: PartitionKey, policy: LogPolicy) -> tuple[SqlPartition, bool]:
         """Returns the partition, and whether rows below its first segment are still to be deleted."""
+        self.group.settle(f"opening {key}")
         with self._reading(f"opening {key}") as connection:
             log = _find(connection, key)
         if log is None:

@@ -61,9 +61,8 @@ class LogModel:
         self.log_end_offset = min(self.log_end_offset, cut)
         self.log_start_offset = min(self.log_start_offset, cut)
         self.epochs = {each.leader_epoch: each.start_offset for each in before.epochs if each.start_offset < cut}
-        gone = {each for each, row in self.producers.items() if row[0] > cut}
-        self.producers = {each: row for each, row in self.producers.items() if each not in gone}
-        self.producers |= {each: (cut, rebuilt[each]) for each in gone if each in rebuilt}
+        stay = {each: row for each, row in self.producers.items() if row[0] <= cut}
+        self.producers = {**{each: (cut, row) for each, row in rebuilt.items()}, **stay}
         self.aborted = [each for each in before.aborted if each.last_offset < cut]
         self.clean_offset = min(self.clean_offset, cut)
         self.rows_at = {end: rows for end, rows in self.rows_at.items() if end <= cut}

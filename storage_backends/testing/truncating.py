@@ -29,13 +29,13 @@ class Truncating:
     def test_a_row_that_goes_is_replaced_in_the_same_transaction(
         self, medium: StoreMedium, store: Store, segment_bytes: int
     ) -> None:
-        """`rebuilt` replaces dropped rows only."""
+        """`rebuilt` replaces dropped rows, and adds those of producers without one."""
         log = store.open(KEY, LogPolicy(segment_bytes=segment_bytes))
         for offset in range(4):
             log.commit([LogWrite([make_batch(offset)], producers={offset % 2: b"%d" % offset})], sync=True)
         log.commit([LogWrite([make_batch(4)], producers={2: b"4"})], sync=True)
-        left = log.truncate(3, {0: b"not used", 1: b"rebuilt", 5: b"of no log"})
-        assert left.producers == {0: b"2", 1: b"rebuilt"}
+        left = log.truncate(3, {0: b"not used", 1: b"rebuilt", 5: b"added"})
+        assert left.producers == {0: b"2", 1: b"rebuilt", 5: b"added"}
         assert log.truncate(3).producers == left.producers, "it stands at the cut"
         store.close()
         reopened = medium.open()

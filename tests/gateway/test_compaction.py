@@ -12,6 +12,8 @@ from gateway_brokers import FaultyEnvironment, ProcessBroker, ThreadBroker, logg
 from gateway_client import RawClient, batch_of
 from test_retention import SMALL, alter, await_start
 
+from odradek.gateway.replication.assignment import Assignment
+from odradek.partitions.results import EpochEnd
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.offset_commit import (
@@ -287,3 +289,28 @@ class TestFailures:
             left = [r for _, records in client.fetch_all("t") for r in records]
             assert {record.key: record.value for record in left} == sent
             assert len(left) < client.end_offset("t") / 2
+
+
+def test_a_log_that_is_truncated_during_a_pass_does_not_count_as_clean_beyond_its_end(broker, client, monkeypatch):
+    """A follower of a leader from an unclean election; records that are written there later must be indexed."""
+    client.create_topic("t", 1, **KEYED)
+    put(client, "t", b"k", b"a", b"b", b"k", b"c")
+    replica = broker.broker.services.replicas.get("t", 0)
+    broker.in_trio(lambda: replica.assign(Assignment(5, 2, leads=False)))
+    view, views = replica.view, []
+
+    async def truncating_view():
+        views.append(await view())
+        if len(views) == 1:
+            return views[0]  # to plan the pass
+        monkeypatch.undo()
+        assert await replica.truncate(replica.follower.position, EpochEnd(0, 2))
+        return await view()
+
+    monkeypatch.setattr(replica, "view", truncating_view)
+    clean(broker, rounds=1)
+    broker.in_trio(lambda: replica.assign(Assignment(6, 1, leads=True)))
+    assert broker.in_trio(lambda: (replica.log.clean_offset, replica.log.log_end_offset)) == (0, 2)
+    put(client, "t", b"k", b"a", b"d")
+    clean(broker)
+    assert offsets(client, "t") == [2, 3, 4]

@@ -315,3 +315,42 @@ class TestPlan:
     )
     def test_segments_become_one_up_to_segment_bytes(self, end, size, expected):
         assert [len(group) for group in group_segments(self.FOUR, end, size)] == expected
+
+
+def test_a_tombstone_of_a_producer_that_had_aborted_in_the_clean_part_removes_the_value():
+    """The aborted transaction has no marker in the dirty part, and must not include what the producer wrote later."""
+    aborts = data_batch(1, keys=[b"y"], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    deletes = tombstone(b"x", producer_id=7, producer_epoch=0, base_sequence=1, transactional=True)
+    content, end = log_of(
+        pairs(b"x"),
+        aborts,
+        end_marker(7, committed=False),
+        pairs(b"z"),
+        deletes,
+        end_marker(7, committed=True),
+        pairs(b"z"),
+        pairs(b"z"),
+    )
+    aborted = [AbortedTransaction(7, 1, 2, 3)]
+    [split] = [header.position for header in iter_headers(memoryview(content)) if header.base_offset == 4]
+    once, aborted, dirty = clean(content[:split], aborted=aborted)
+    assert (aborted, dirty) == ([AbortedTransaction(7, 1, 2, 3)], 4)
+    twice, aborted, dirty = clean(once + content[split:], aborted=aborted, start=4)
+    assert dirty == end
+    assert 0 not in offsets_in(twice), "the value of x"
+
+
+def test_chunks_after_that_in_which_the_map_became_full_are_not_counted_as_clean():
+    """Otherwise a tombstone that was not indexed could be removed before the value that it deletes."""
+    content, _ = log_of(
+        pairs(*[b"k%d" % number for number in range(14)]),
+        tombstone(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True),
+        end_marker(7, committed=True),
+    )
+    view = memoryview(content)
+    offsets = OffsetMap(SLOT_BYTES * 15, 0.9, 10**6)
+    index = KeyIndex(offsets, 0, [])
+    for header in iter_headers(view):
+        index.add(view[header.position : header.end_position])
+    assert index.is_full
+    assert offsets.latest_offset < 14

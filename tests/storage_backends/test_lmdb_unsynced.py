@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from faults import Faults
@@ -224,3 +225,64 @@ def test_a_commit_at_once_only_writes_and_all_else_is_left_to_a_commit(tmp_path)
         worker.stdin.close()
     assert "".join("-" if answer == "at once" else "W" for answer in answers) == "---W--W-W-"
     assert {"fdatasync", "rename"} <= waited, "what was left to a commit does wait for the disk"
+
+
+class Markers:
+    """The markers that a power cut may bring back: those after whose removal the directory was not synced."""
+
+    def __init__(self, monkeypatch, root):
+        self._removed = {}
+        unlink, fsync = Path.unlink, os.fsync
+
+        def unlinked(path, missing_ok=False):
+            is_marker = path.suffix == ".unsynced" and path.exists()
+            unlink(path, missing_ok=missing_ok)
+            if is_marker:
+                self._removed[path] = None
+
+        def synced(fd):
+            if Path(f"/proc/self/fd/{fd}").readlink() == directory(root):
+                self._removed.clear()
+            fsync(fd)
+
+        monkeypatch.setattr(Path, "unlink", unlinked)
+        monkeypatch.setattr(os, "fsync", synced)
+
+    def cut_power(self):
+        for path in self._removed:
+            path.write_bytes(b"00000000-another-boot")
+
+
+def commit_with_gaps(log, *, sync):
+    """As a follower of a compacted topic does; a salvage would stop at a gap."""
+    for offset in (0, 1, 5):
+        write = LogWrite([make_batch(offset, payload=b"p" * 300)], replicated=True, producers={7: b"state"})
+        log.commit([write], sync=sync)
+    return log.load()
+
+
+def test_a_log_that_was_closed_is_not_salvaged_after_a_power_cut(root, monkeypatch):
+    markers_of = Markers(monkeypatch, root)
+    store = LmdbStore(root, OPTIONS)
+    before = commit_with_gaps(store.open(KEY, PAGE_CACHE), sync=False)
+    store.close()
+    markers_of.cut_power()
+    store, log = reopened(root)
+    assert log.load() == before
+    store.close()
+
+
+def test_a_log_that_is_written_with_syncs_from_its_first_record_on_is_not_salvaged_after_a_power_cut(root, monkeypatch):
+    markers_of = Markers(monkeypatch, root)
+    store = LmdbStore(root, OPTIONS)
+    log = store.open(KEY, PAGE_CACHE)
+    log.configure(LogPolicy())
+    before = commit_with_gaps(log, sync=True)
+    markers_of.cut_power()
+    left = {path: path.read_bytes() for path in directory(root).glob("*.unsynced")}
+    store.close()
+    for path, content in left.items():
+        path.write_bytes(content)
+    store, log = reopened(root)
+    assert log.load() == before
+    store.close()

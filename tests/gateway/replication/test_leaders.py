@@ -1,5 +1,6 @@
 """Leaders with records that they fetched as followers, epochs of one leader after another, and the end."""
 
+import pytest
 import trio
 from gateway_client import batch_of
 from role_fakes import (
@@ -17,12 +18,14 @@ from role_fakes import (
 from trio.testing import wait_all_tasks_blocked
 
 from odradek.coordinator.metadata.image.image import PartitionImage
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.replica import ReplicaState
 from odradek.partitions.model import PartitionKey
 from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.storage_backends.interface import LogPolicy, PartitionStore, StoreError
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
+from odradek.wire.errors import ErrorCode
 
 
 async def test_what_followers_had_of_lost_records_does_not_commit_those_written_in_their_place(
@@ -67,6 +70,26 @@ async def test_waits_for_a_commit_end_when_the_same_leader_is_alone_in_a_new_epo
     delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((1,), (1,), NODE, 1, 1))
     publish(replicas, delta)
     assert committed.settled
+
+
+async def test_a_replica_that_moved_to_other_brokers_does_not_look_like_a_deleted_topic(nursery: trio.Nursery) -> None:
+    """The relay of an outbox sets records of deleted topics aside for good."""
+    for is_deleted, error in (
+        (False, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (True, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        replicas, _ = faulty_replicas(nursery)
+        delta = publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
+        replica = replicas.find("t", 0)
+        await replica.ensure_open()
+        if is_deleted:
+            delta.topics.delete(TOPIC_ID)
+        else:
+            delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((2,), (2,), OTHER, 1, 1))
+        publish(replicas, delta)
+        with pytest.raises(PartitionUnavailable) as refused:
+            replica.append(memoryview(batch_of(b"late")), AppendOrigin.CLIENT)
+        assert refused.value.error is error
 
 
 class FailsToSync(MemoryStore):
