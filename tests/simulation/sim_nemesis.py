@@ -56,7 +56,8 @@ class Nemesis:
         faults, disk = self._world.network.faults, self._world.disk(self._broker.host)
         self._world.network.heal()
         faults.delay_ms, faults.spike, faults.reset, faults.cut = (0.1, 1.0), 0.0, 0.0, 0.0
-        disk.errors.write_full = disk.errors.write_error = disk.errors.read_error = disk.pace.stall = 0.0
+        disk.repair()
+        disk.pace.stall = 0.0
 
     async def _down(self) -> None:
         """Leave the broker down for a random time, often a very short one, and start it again."""

@@ -64,7 +64,13 @@ class Disk:
     @property
     def is_bad(self) -> bool:
         """True if calls may fail at present."""
-        return any((self.errors.write_full, self.errors.write_error, self.errors.read_error))
+        errors = self.errors
+        return any((errors.write_full, errors.write_error, errors.write_late, errors.read_error))
+
+    def repair(self) -> None:
+        """Let no further call fail."""
+        errors = self.errors
+        errors.write_full = errors.write_error = errors.write_late = errors.read_error = 0.0
 
     @property
     def failed_calls(self) -> int:

@@ -151,7 +151,7 @@ class Faults:
         for host in self._hosts.values():
             host.pause.end()
             disk = self._world.disk(host.host)
-            disk.errors.write_full = disk.errors.write_error = disk.errors.read_error = 0.0
+            disk.repair()
             disk.pace = DiskPace()
             if host in self._ending:  # its fault was cancelled, maybe while the process was ending
                 await host.crash(power_cut=False)
@@ -316,9 +316,10 @@ class Faults:
         before = host.starts, disk.failed_calls
         disk.errors.write_error = self._chance.choice((0.0, 0.1, 0.4, 1.0))
         disk.errors.write_full = self._chance.choice((0.0, 0.1, 1.0))
+        disk.errors.write_late = self._chance.choice((0.0, 0.1, 0.4))
         disk.errors.read_error = self._chance.choice((0.0, 0.05))
         await trio.sleep(self._lasting_s(5.0))
-        disk.errors.write_error = disk.errors.write_full = disk.errors.read_error = 0.0
+        disk.repair()
         is_unharmed = host.alive and host not in self._ending and (host.starts, disk.failed_calls) == before
         if is_unharmed and was_trusted:
             self._trusted.has_not_ended(node)
