@@ -143,7 +143,8 @@ class ShardChannel:
         for outcome in self._operate(request, client, token):
             self._apply(outcome)
         while (due_ms := self._shard.next_deadline_ms()) is not None and due_ms <= 0:
-            self._apply(self._shard.on_time(0))
+            for outcome in self._shard.on_time(0):
+                self._apply(outcome)
 
     def _operate(self, request: Any, client: ClientInfo, token: Token) -> list[Outcome]:
         shard = self._shard

@@ -61,7 +61,8 @@ class Outcome:
 
     With a `producer` all records are written in that producer's transaction. `batch` is the result of `encode_batch`
     for the records, if it was called already. `timeout_ms` is how long the replies wait for the commit of the records
-    that they depend on, None for the runtime's own limit.
+    that they depend on, None for the runtime's own limit. `about` is the group or the transactional id that is decided
+    about, for `on_refused`; empty if the decision changes nothing but what its records describe.
     """
 
     records: Sequence[ShardRecord] = ()
@@ -69,6 +70,7 @@ class Outcome:
     producer: Producer | None = None
     batch: bytes | None = None
     timeout_ms: int | None = None
+    about: str = ""
 
 
 def encode_batch(records: Sequence[ShardRecord], producer: Producer | None, now_ms: int) -> bytes:
@@ -107,8 +109,19 @@ class Shard(Protocol):
         """Returns when `on_time` should be called next (same clock as `now_ms`), None when nothing is scheduled."""
         ...
 
-    def on_time(self, now_ms: int) -> Outcome:
-        """Handle everything that is due: session and rebalance time-outs, expiry."""
+    def on_time(self, now_ms: int) -> Sequence[Outcome]:
+        """Handle everything that is due: session and rebalance time-outs, expiry.
+
+        Each outcome is independent of the others, so that one that is too large to be written does not affect them, and
+        none is in a producer's transaction.
+        """
+        ...
+
+    def on_refused(self, about: str, now_ms: int) -> None:
+        """Called when an outcome about `about` is too large to be written: undo what it changed in the soft state.
+
+        Timers that led to it are set again, for a later time.
+        """
         ...
 
     def forget(self, token: Token) -> None:

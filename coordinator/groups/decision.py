@@ -25,7 +25,7 @@ class ClientInfo:
 class Decision:
     """The decisions of an operation at `now_ms` so far; with a `producer` they are in its transaction.
 
-    `batch` is as in `Outcome`.
+    `batch` and `about` are as in `Outcome`.
     """
 
     now_ms: int
@@ -33,6 +33,7 @@ class Decision:
     replies: list[Reply] = field(default_factory=list[Reply])
     producer: Producer | None = None
     batch: bytes | None = None
+    about: str = ""
 
     def record(self, record: ShardRecord) -> None:
         """Write `record`."""
@@ -53,4 +54,4 @@ class Decision:
 
     def outcome(self) -> Outcome:
         """Returns the decisions for the runtime."""
-        return Outcome(self.records, self.replies, self.producer, self.batch)
+        return Outcome(self.records, self.replies, self.producer, self.batch, about=self.about)

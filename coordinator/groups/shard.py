@@ -6,7 +6,7 @@ may concern groups of several shards (DescribeGroups, ConsumerGroupDescribe, Del
 on, ListGroups) are split by the handler, which combines the replies.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
 from odradek.coordinator.groups import administration, expiry
@@ -26,6 +26,7 @@ from odradek.coordinator.groups.consumer.table import NO_METADATA
 from odradek.coordinator.groups.decision import ClientInfo, Decision
 from odradek.coordinator.groups.migration import classic_members
 from odradek.coordinator.groups.migration.conversion import GroupConversion
+from odradek.coordinator.groups.migration.downgrade import undo_downgrade
 from odradek.coordinator.groups.offsets import commit, delete, fetch, txn_commit
 from odradek.coordinator.groups.offsets.expiry import DELETED_AT_ONCE, schedule_retention
 from odradek.coordinator.groups.offsets.prepared import Prepared
@@ -87,11 +88,13 @@ class GroupShard:
         """Returns when the first session, rebalance phase or retention check ends."""
         return self.table.timers.next_deadline_ms()
 
-    def on_time(self, now_ms: int) -> Outcome:
-        """Handle the timers that are due. More may be due: see `next_deadline_ms` after replaying the outcome."""
-        decision = Decision(now_ms)
-        expiry.on_time(self.table, decision)
-        return decision.outcome()
+    def on_time(self, now_ms: int) -> Sequence[Outcome]:
+        """Handle the timers that are due. More may be due: see `next_deadline_ms` after replaying the outcomes."""
+        return [decision.outcome() for decision in expiry.on_time(self.table, now_ms)]
+
+    def on_refused(self, about: str, now_ms: int) -> None:
+        """Undo a conversion of the group, and start its sessions again, after which it is decided once more."""
+        undo_downgrade(self.table, about, now_ms)
 
     def forget(self, token: Token) -> None:
         """Do nothing: as in Kafka, a member whose connection was closed stays until its session ends."""
@@ -100,7 +103,7 @@ class GroupShard:
 
     def join_group(self, request: JoinGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Reply with JoinGroupResponse, usually in a later outcome, when the join phase ends."""
-        decision = Decision(now_ms)
+        decision = Decision(now_ms, about=request.group_id)
         joiner = Joiner.of(request, client, token)
         consumer_group = self.table.consumer.groups.get(joiner.group_id)
         if consumer_group is not None:
@@ -130,7 +133,7 @@ class GroupShard:
 
     def leave_group(self, request: LeaveGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Reply with LeaveGroupResponse."""
-        decision = Decision(now_ms)
+        decision = Decision(now_ms, about=request.group_id)
         consumer_group = self.table.consumer.groups.get(request.group_id)
         if consumer_group is not None:
             classic_members.leave(self.table, consumer_group, request, client, token, decision)
@@ -142,7 +145,7 @@ class GroupShard:
         self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, token: Token, now_ms: int
     ) -> Outcome:
         """Reply with ConsumerGroupHeartbeatResponse."""
-        decision = Decision(now_ms)
+        decision = Decision(now_ms, about=request.group_id)
         consumer_group_heartbeat(self.table.consumer, request, client, token, decision)
         return decision.outcome()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from odradek.coordinator.transactions.init import FENCING_EPOCH
 from odradek.coordinator.transactions.state import NO_OPEN_TRANSACTION, PREPARED, TransactionState
 from odradek.coordinator.transactions.table import Partitions, Transaction, TransactionTable
 from odradek.wire.errors import ErrorCode
@@ -56,14 +57,16 @@ def add_partitions(
 def check_producer(current: Transaction | None, producer: ProducerIdentity) -> ErrorCode:
     """Returns NONE if the producer is the current one of its transactional id, else the error of the response.
 
-    CONCURRENT_TRANSACTIONS for the next producer id, which becomes current once the markers are written.
+    CONCURRENT_TRANSACTIONS for the next producer id, which becomes current once the markers are written. No producer
+    has the fencing epoch, so it is refused even where it is the current one.
     """
     if current is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.producer_id != producer.producer_id:
         soon = (producer.producer_id, producer.producer_epoch) == (current.next_producer_id, 0)
         return ErrorCode.CONCURRENT_TRANSACTIONS if soon else ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    return ErrorCode.NONE if current.producer_epoch == producer.producer_epoch else ErrorCode.PRODUCER_FENCED
+    is_current = current.producer_epoch == producer.producer_epoch != FENCING_EPOCH
+    return ErrorCode.NONE if is_current else ErrorCode.PRODUCER_FENCED
 
 
 def _union(held: Partitions, added: Partitions) -> Partitions:

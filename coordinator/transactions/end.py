@@ -96,8 +96,8 @@ def _prepared(committed: bool) -> TransactionState:
 
 def _is_retry(current: Transaction, producer: ProducerIdentity) -> bool:
     """True if the producer has the epoch, or the producer id, from before the last end of a transaction."""
-    if current.state in (TransactionState.ONGOING, TransactionState.EMPTY):
-        return False
+    if current.version < EPOCH_PER_TRANSACTION or current.state in (TransactionState.ONGOING, TransactionState.EMPTY):
+        return False  # no transaction was ended, or its end raised no epoch: the epoch is another producer's
     if current.producer_id == producer.producer_id:
         return current.producer_epoch == producer.producer_epoch + 1
     rotated = current.state in NO_OPEN_TRANSACTION and current.producer_epoch == 0

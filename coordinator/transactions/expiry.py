@@ -10,6 +10,9 @@ from odradek.coordinator.transactions.table import Transaction, TransactionTable
 AT_ONCE: Final = 500
 """How many ids one operation aborts, and how many it removes: a few milliseconds' work."""
 
+RETRY_MS: Final = 60_000
+"""The pause before a transaction is aborted again whose record was too large to be written."""
+
 
 def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:
     """Returns the next states of ids whose transaction has exceeded its producer's time-out; the rest stays due."""
@@ -17,6 +20,13 @@ def time_out(table: TransactionTable, now_ms: int) -> list[Transaction]:
     while len(fenced) < AT_ONCE and (late := table.pop_timed_out(now_ms)) is not None:
         fenced[late.transactional_id] = fence(table, late, now_ms)
     return list(fenced.values())
+
+
+def postpone(table: TransactionTable, transactional_id: str, now_ms: int) -> None:
+    """Let an open transaction time out once more, after a pause."""
+    transaction = table.transactions.get(transactional_id)
+    if transaction is not None:
+        table.postpone(transaction, now_ms + RETRY_MS)
 
 
 def expired_ids(table: TransactionTable, now_ms: int) -> list[str]:

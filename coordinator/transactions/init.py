@@ -52,13 +52,17 @@ def fence(table: TransactionTable, ongoing: Transaction, now_ms: int) -> Transac
 
     In a cluster that raises the epoch with every transaction, a fenced producer may continue with the new epoch until
     another producer initialises the id. So its old epoch is kept as the predecessor.
+
+    A transaction in the fencing epoch itself, stored by an earlier version, keeps it: there is none above. Its markers
+    then follow the rules that allow an unchanged epoch.
     """
-    bumps = table.level() >= EPOCH_PER_TRANSACTION
+    can_rise = ongoing.producer_epoch < FENCING_EPOCH
+    bumps = can_rise and table.level() >= EPOCH_PER_TRANSACTION
     before = Predecessor(ongoing.producer_id, ongoing.producer_epoch) if bumps else NO_PREDECESSOR
     table.predecessors[ongoing.transactional_id] = before
     return replace(
         ongoing,
-        producer_epoch=ongoing.producer_epoch + 1,
+        producer_epoch=ongoing.producer_epoch + 1 if can_rise else FENCING_EPOCH,
         state=TransactionState.PREPARE_ABORT,
         updated_ms=now_ms,
         version=EPOCH_PER_TRANSACTION if bumps else PLAIN,

@@ -52,11 +52,18 @@ class TransactionShard:
         due = [at for at in (self.table.next_timeout_ms(), self.table.expiry_due_ms) if at is not None]
         return min(due, default=None)
 
-    def on_time(self, now_ms: int) -> Outcome:
+    def on_time(self, now_ms: int) -> Sequence[Outcome]:
         """Abort transactions that have timed out and remove ids that have expired."""
-        fenced = [self._record(after) for after in expiry.time_out(self.table, now_ms)]
+        fenced = [
+            Outcome([self._record(after)], about=after.transactional_id)
+            for after in expiry.time_out(self.table, now_ms)
+        ]
         expired = [records.tombstone(transactional_id) for transactional_id in expiry.expired_ids(self.table, now_ms)]
-        return Outcome([*fenced, *expired])
+        return [*fenced, Outcome(expired)]
+
+    def on_refused(self, about: str, now_ms: int) -> None:
+        """Try to abort the transaction again later; it stays open until then."""
+        expiry.postpone(self.table, about, now_ms)
 
     def forget(self, token: Token) -> None:
         """Do nothing: no request is held."""

@@ -58,8 +58,8 @@ NO_PREDECESSOR = Predecessor()
 
 @dataclass(slots=True)
 class TransactionTable:
-    """The transactional ids of one partition of `__transaction_state`. `predecessors` is lost at a restart, everything
-    else is replayed.
+    """The transactional ids of one partition of `__transaction_state`. `predecessors` and postponed time-outs are
+    lost at a restart, everything else is replayed.
 
     `level` returns the cluster's finalized `transaction.version`.
     """
@@ -71,15 +71,20 @@ class TransactionTable:
     unfinished: dict[str, None] = field(default_factory=dict[str, None])
     """Decided ids that `take_unfinished` has not returned yet, in the order of their decisions."""
     expiry_due_ms: int | None = None
-    _deadlines: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    _deadlines: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
+    """When to time out an id, and the deadline of the transaction that this is for; the first may be later."""
 
     def add_deadline(self, transaction: Transaction) -> None:
         """Register the time-out of a transaction that has just begun."""
-        heapq.heappush(self._deadlines, (transaction.deadline_ms, transaction.transactional_id))
+        self.postpone(transaction, transaction.deadline_ms)
+
+    def postpone(self, transaction: Transaction, until_ms: int) -> None:
+        """Register another time-out of a transaction, whose own has been removed."""
+        heapq.heappush(self._deadlines, (until_ms, transaction.transactional_id, transaction.deadline_ms))
 
     def next_timeout_ms(self) -> int | None:
         """Returns when the first transaction times out, None when none is open."""
-        while self._deadlines and not self._counts(*self._deadlines[0]):
+        while self._deadlines and not self._counts(*self._deadlines[0][1:]):
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
@@ -90,7 +95,7 @@ class TransactionTable:
             return None
         return self.transactions[heapq.heappop(self._deadlines)[1]]
 
-    def _counts(self, deadline_ms: int, transactional_id: str) -> bool:
+    def _counts(self, transactional_id: str, deadline_ms: int) -> bool:
         transaction = self.transactions.get(transactional_id)
         if transaction is None or transaction.state is not TransactionState.ONGOING:
             return False

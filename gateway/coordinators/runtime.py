@@ -40,6 +40,8 @@ LOAD_CHUNK_BYTES = 1024 * 1024
 """The number of bytes of the log read at once for replay."""
 RELOAD_RETRY_MS = 1000
 """The pause before a shard that was discarded or not loaded is loaded again, if no request needs it."""
+TIMER_RETRY_MAX_MS = 60_000
+"""The longest pause before the timers of a shard are run again after an unexpected exception."""
 REPLAYED_AT_ONCE = 200
 """The number of records replayed before other tasks are scheduled, which also happens after each batch."""
 
@@ -102,6 +104,9 @@ class ShardRuntime(Generic[S]):
         self._start = start
         self._leader_epoch = NO_LEADER_EPOCH
         self._reload_at_ms: int | None = None
+        self._timers_from_ms = 0
+        self._timer_failures = 0
+        self._defect = ""
         self._opened = Condition()
         self.shard: S = make()
         self._tokens = itertools.count(1)
@@ -110,10 +115,15 @@ class ShardRuntime(Generic[S]):
 
     @property
     def deadline_ms(self) -> int | None:
-        """The time at which the shard must be called, on its clock; not before its log accepts writes again."""
+        """The time at which the shard must be called, on its clock; not before its log accepts writes again.
+
+        After an unexpected exception, also not before a pause.
+        """
         due_ms = self.shard.next_deadline_ms() if self.state is ShardState.ACTIVE else None
+        if due_ms is None:
+            return None
         wait_ms = self.replica.write_wait_ms
-        return due_ms if due_ms is None or not wait_ms else max(due_ms, self._clock.now_ms() + wait_ms)
+        return max(due_ms, self._timers_from_ms, self._clock.now_ms() + wait_ms if wait_ms else 0)
 
     @property
     def leader_epoch(self) -> int:
@@ -307,8 +317,37 @@ class ShardRuntime(Generic[S]):
         deadline_ms = self.deadline_ms
         is_due = deadline_ms is not None and deadline_ms <= self._clock.now_ms()
         if is_due:
-            self._apply(self.shard.on_time)
+            self._run_timers(self.shard, self._clock.now_ms())
         return is_due
+
+    def _run_timers(self, shard: S, now_ms: int) -> None:
+        try:
+            outcomes = shard.on_time(now_ms)
+            for outcome in _joined(outcomes, now_ms, self.replica.max_batch_bytes):
+                self._carry_out(shard, outcome, now_ms)
+            self._timer_failures = 0
+        except PartitionUnavailable:
+            self._discard(shard)
+        except Exception as error:  # noqa: BLE001 - a defect of one shard must not end the broker
+            self._timers_failed(shard, error, now_ms)
+
+    def _timers_failed(self, shard: S, error: Exception, now_ms: int) -> None:
+        """Discard the shard after a defect, which is logged with a traceback the first time.
+
+        The next shard answers requests at once, but the cause may still be in the log: its timers wait, longer each
+        time.
+        """
+        pause_ms = min(RELOAD_RETRY_MS << min(self._timer_failures, 10), TIMER_RETRY_MAX_MS)
+        self._timer_failures += 1
+        self._timers_from_ms = now_ms + pause_ms
+        key, defect = self.replica.key, repr(error)
+        if defect != self._defect:
+            self._defect = defect
+            log.error("timers of a coordinator shard failed, it is loaded again partition=%s", key, exc_info=error)
+        else:
+            text = "timers of a coordinator shard failed again partition=%s error=%s"
+            self.replica.repeats.note(("timers", key), log, logging.ERROR, text, key, defect)
+        self._discard(shard)
 
     def stop(self) -> None:
         """Fail every pending reply with NOT_COORDINATOR."""
@@ -319,24 +358,22 @@ class ShardRuntime(Generic[S]):
         now_ms = self._clock.now_ms()
         shard = self.shard
         try:
-            outcome = decide(now_ms)
-            if outcome.records and not self._write(shard, outcome, now_ms):
-                return
+            self._carry_out(shard, decide(now_ms), now_ms)
         except PartitionUnavailable:
             self._discard(shard)
-            return
-        if outcome.replies:
+
+    def _carry_out(self, shard: S, outcome: Outcome, now_ms: int) -> None:
+        """Write a decision and send its replies, or refuse it if it is too large. Raises PartitionUnavailable."""
+        if outcome.records and not self._write(shard, outcome, now_ms):
+            self._refuse(shard, outcome, now_ms)
+        elif outcome.replies:
             self._reply_when_committed(outcome.replies, outcome.timeout_ms)
         self._on_deadline(shard.next_deadline_ms())
 
     def _write(self, shard: S, outcome: Outcome, now_ms: int) -> bool:
-        """Replay and append a decision; False if it is too large, after failing its replies.
-
-        Raises PartitionUnavailable.
-        """
+        """Replay and append a decision; False if it is too large. Raises PartitionUnavailable."""
         batches = _batches_of(outcome, now_ms, self.replica.max_batch_bytes)
         if batches is None:
-            self._refuse(outcome)
             return False
         base_offset, epoch = self.next_offset, self.replica.log.leader_epoch
         for offset, record in enumerate(outcome.records, base_offset):
@@ -348,12 +385,14 @@ class ShardRuntime(Generic[S]):
             self._when_committed(self._publishing(shard, self._publish))
         return True
 
-    def _refuse(self, outcome: Outcome) -> None:
+    def _refuse(self, shard: S, outcome: Outcome, now_ms: int) -> None:
         log.error(
-            "coordinator batch too large partition=%s records=%d (max.message.bytes of the topic)",
+            "coordinator batch too large partition=%s about=%s records=%d (max.message.bytes of the topic)",
             self.replica.key,
+            outcome.about,
             len(outcome.records),
         )
+        shard.on_refused(outcome.about, now_ms)
         for reply in outcome.replies:
             self._fail(reply.token, TooLargeError())
 
@@ -445,6 +484,18 @@ class ShardRuntime(Generic[S]):
     def _fail_all(self, error: ErrorCode) -> None:
         for token in list(self.replies):
             self._fail(token, CoordinatorUnavailable(error))
+
+
+def _joined(outcomes: Sequence[Outcome], now_ms: int, max_bytes: int) -> Sequence[Outcome]:
+    """Several outcomes as one with one batch, which costs less, if they fit into it; otherwise as they are."""
+    if len(outcomes) < 2:
+        return outcomes
+    records = [record for outcome in outcomes for record in outcome.records]
+    replies = [reply for outcome in outcomes for reply in outcome.replies]
+    if not records:
+        return (Outcome((), replies),)
+    batches = _batches(records, None, now_ms, max_bytes, whole=True)
+    return outcomes if batches is None else (Outcome(records, replies, batch=batches[0]),)
 
 
 def _batches_of(outcome: Outcome, now_ms: int, max_bytes: int) -> list[bytes] | None:

@@ -17,6 +17,12 @@ def as_read(record):
     return ShardRecord(record.key, record.value, record.producer_id)
 
 
+def joined(outcomes):
+    """Several outcomes as one, as the runtime writes them if they fit into a batch."""
+    records = [record for outcome in outcomes for record in outcome.records]
+    return Outcome(records, [reply for outcome in outcomes for reply in outcome.replies])
+
+
 class ShardWorld:
     """One shard under virtual time. Subclasses define how to `make` a shard, and what to `check`."""
 
@@ -72,5 +78,5 @@ class ShardWorld:
         end_ms = self.now_ms + duration_ms
         while (due_ms := self.shard.next_deadline_ms()) is not None and due_ms <= end_ms:
             self.now_ms = max(self.now_ms, due_ms)
-            yield self.apply(self.shard.on_time(self.now_ms))
+            yield self.apply(joined(self.shard.on_time(self.now_ms)))
         self.now_ms = end_ms

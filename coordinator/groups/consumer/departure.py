@@ -11,6 +11,7 @@ from odradek.coordinator.groups.consumer.member import ConsumerMember
 from odradek.coordinator.groups.consumer.member_state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from odradek.coordinator.groups.consumer.metadata import raise_epoch
 from odradek.coordinator.groups.consumer.table import ConsumerTable
+from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
 from odradek.coordinator.groups.decision import Decision
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -35,6 +36,7 @@ def leave(
     if request.instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
         away = replace(member, epoch=STATIC_LEAVE_EPOCH, assigned=member.held_since(JOIN_EPOCH), revoking={})
         decision.record(records.current_record(group.group_id, away))
+        table.disarm(ConsumerTimer.REBALANCE, group.group_id, member.member_id)  # it holds nothing to release now
     else:
         fence(table, group, [member], decision)
     return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)

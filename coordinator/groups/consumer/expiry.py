@@ -2,8 +2,9 @@
 
 from odradek.coordinator.groups.consumer.departure import fence
 from odradek.coordinator.groups.consumer.draft import Draft
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ConsumerMember
-from odradek.coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.member_state import STATIC_LEAVE_EPOCH, MemberState
 from odradek.coordinator.groups.consumer.regexes import resolve_regexes
 from odradek.coordinator.groups.consumer.table import ConsumerTable
 from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
@@ -26,16 +27,26 @@ def fire(table: ConsumerTable, timer: Timer, decision: Decision) -> None:
 
 
 def _is_overdue(member: ConsumerMember, kind: TimerKind) -> bool:
-    return kind is not ConsumerTimer.REBALANCE or member.state is MemberState.UNREVOKED_PARTITIONS
+    return kind is not ConsumerTimer.REBALANCE or _must_release(member)
+
+
+def _must_release(member: ConsumerMember) -> bool:
+    """True if the member must still release partitions. A static member that is away holds none of these any more."""
+    return member.state is MemberState.UNREVOKED_PARTITIONS and member.epoch != STATIC_LEAVE_EPOCH
 
 
 def start_timers(table: ConsumerTable, now_ms: int) -> None:
     """Called once after loading: restart every session and rebalance time-out."""
     for group in table.groups.values():
-        session_ms = table.session_timeout_ms(group.group_id)
-        for member in group.members.values():
-            own_ms = session_ms if member.classic is None else member.classic.session_timeout_ms
-            table.arm(ConsumerTimer.SESSION, group.group_id, member.member_id, now_ms + own_ms)
-            if member.state is MemberState.UNREVOKED_PARTITIONS:
-                deadline_ms = now_ms + member.rebalance_timeout_ms
-                table.arm(ConsumerTimer.REBALANCE, group.group_id, member.member_id, deadline_ms)
+        start_timers_of(table, group, now_ms)
+
+
+def start_timers_of(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> None:
+    """Restart the sessions and rebalance time-outs of one group."""
+    session_ms = table.session_timeout_ms(group.group_id)
+    for member in group.members.values():
+        own_ms = session_ms if member.classic is None else member.classic.session_timeout_ms
+        table.arm(ConsumerTimer.SESSION, group.group_id, member.member_id, now_ms + own_ms)
+        if _must_release(member):
+            deadline_ms = now_ms + member.rebalance_timeout_ms
+            table.arm(ConsumerTimer.REBALANCE, group.group_id, member.member_id, deadline_ms)

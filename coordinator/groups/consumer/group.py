@@ -80,6 +80,8 @@ class ConsumerGroup:
         old = self.members.get(member.member_id)
         if old is not None:
             self._release_partitions(old)
+            if old.instance_id != member.instance_id:
+                self._release_instance_id(old)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -94,7 +96,10 @@ class ConsumerGroup:
         if member is None:
             return
         self._release_partitions(member)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+        self._release_instance_id(member)
+
+    def _release_instance_id(self, member: ConsumerMember) -> None:
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
 
     def _release_partitions(self, member: ConsumerMember) -> None:

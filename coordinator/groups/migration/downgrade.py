@@ -1,12 +1,14 @@
 """A consumer group in which only classic members remain becomes a classic group (KIP-848, "Migration")."""
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from odradek.coordinator.groups.classic.generation import assignments_of, group_record
 from odradek.coordinator.groups.classic.group import ClassicGroup, Member
 from odradek.coordinator.groups.classic.rebalance import keep_alive, prepare_rebalance
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.classic.timer_kinds import ClassicTimer
+from odradek.coordinator.groups.consumer.expiry import start_timers_of
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held, Partitions
 from odradek.coordinator.groups.decision import Decision
@@ -16,6 +18,9 @@ from odradek.coordinator.timers import Timer
 from odradek.wire.consumer_metadata import PROTOCOL_TYPE, encode_assignment
 from odradek.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolAssignmentTopicPartition
 from odradek.wire.schema.versioned import peek_int16
+
+VERSION_BYTES: Final = 2
+"""The size of the version at the start of a subscription."""
 
 
 def can_downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str]) -> bool:
@@ -33,6 +38,8 @@ def downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str],
 
 def to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> ClassicGroup:
     """Convert the group without `removed` to a classic group: Stable, with the target assignment of its members."""
+    for member_id in group.members:  # replay of the tombstones no longer knows them
+        table.consumer.disarm_member(group.group_id, member_id)
     classic = ClassicGroup(group.group_id, decision.now_ms)
     classic.state, classic.generation = GroupState.STABLE, group.epoch
     classic.protocol_type = PROTOCOL_TYPE
@@ -53,6 +60,20 @@ def to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str]
     return classic
 
 
+def undo_downgrade(table: GroupTable, group_id: str, now_ms: int) -> None:
+    """Undo what a downgrade has changed before its records are replayed, because they are not written.
+
+    The timers of all members start again, since some have fired or were cancelled. Other groups stay as they are.
+    """
+    group = table.consumer.groups.get(group_id)
+    if group is None:
+        return
+    classic = table.classic.groups.pop(group_id, None)
+    if classic is not None:
+        table.classic.cancel_timers(classic)
+    start_timers_of(table.consumer, group, now_ms)
+
+
 def _as_classic_member(group_id: str, member: ConsumerMember, side: ClassicSide) -> Member:
     return Member(
         member_id=member.member_id,
@@ -67,8 +88,13 @@ def _as_classic_member(group_id: str, member: ConsumerMember, side: ClassicSide)
 
 
 def write_assignment(partitions: Partitions | Held, metadata: bytes, image: MetadataImage) -> bytes:
-    """Encode the assignment of a classic member, in the version of its subscription `metadata`."""
-    version = min(max(peek_int16(memoryview(metadata), "a subscription"), 0), 3)
+    """Encode the assignment of a classic member, in the version of its subscription `metadata`.
+
+    Version 0, which every consumer reads, if the metadata is too short to have one: of a member's protocols only the
+    first was decoded when it joined, as in Kafka.
+    """
+    has_version = len(metadata) >= VERSION_BYTES
+    version = min(max(peek_int16(memoryview(metadata), "a subscription"), 0), 3) if has_version else 0
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=tuple(_named(partitions, image))), version)
 
 

@@ -38,12 +38,7 @@ def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> Con
         raise not_found(table, classic.group_id, ", and its members do not use the consumer's protocol")
     if len(classic.members) > config.group_consumer_max_size:
         raise not_found(table, classic.group_id, ", and has too many members to become one")
-    try:
-        if any(_has_user_data(member) for member in classic.members.values()):
-            raise not_found(table, classic.group_id, ", and its assignor writes user data, which would be lost")
-        group = _as_consumer_group(classic, table.consumer.image())
-    except ProtocolError as error:
-        raise not_found(table, classic.group_id, ", and its members' protocol is malformed") from error
+    group = _converted(table, classic)
     for waiter in classic.joining.values():
         refuse_join(decision, waiter, ErrorCode.REBALANCE_IN_PROGRESS, "")
     for token in classic.syncing.values():
@@ -57,6 +52,19 @@ def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> Con
         deadline_ms = decision.now_ms + member.session_timeout_ms
         table.consumer.arm(ConsumerTimer.SESSION, classic.group_id, member.member_id, deadline_ms)
     return upgraded
+
+
+def _converted(table: GroupTable, classic: ClassicGroup) -> ConsumerGroup:
+    """Returns the same group as a consumer group. Raises RefusedError if its members' data does not allow it."""
+    try:
+        if any(_has_user_data(member) for member in classic.members.values()):
+            raise not_found(table, classic.group_id, ", and its assignor writes user data, which would be lost")
+        group = _as_consumer_group(classic, table.consumer.image())
+    except ProtocolError as error:
+        raise not_found(table, classic.group_id, ", and its members' protocol is malformed") from error
+    if _assigns_twice(group):
+        raise not_found(table, classic.group_id, ", and its leader has assigned a partition to several members")
+    return group
 
 
 def not_found(table: GroupTable, group_id: str, why: str = "") -> RefusedError:
@@ -76,6 +84,12 @@ def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerG
         group.target[upgraded.member_id] = {t: frozenset(held) for t, held in upgraded.assigned.items()}
     group.metadata_hash = metadata_hash(group.subscribed_topics(), image)
     return group
+
+
+def _assigns_twice(group: ConsumerGroup) -> bool:
+    """True if several members have the same partition, which a consumer group cannot express: it has one owner."""
+    held = (len(indexes) for member in group.members.values() for indexes in member.assigned.values())
+    return sum(held) > len(group.owners)
 
 
 def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataImage) -> ConsumerMember:

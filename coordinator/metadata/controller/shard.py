@@ -4,7 +4,7 @@ An operation is a function `(context, request) -> (records, response)` of one of
 errors in its response and raises nothing for input of a client.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -75,10 +75,13 @@ class MetadataShard:
         """Returns when a session or an interval ends; 0 when an action is due at once."""
         return self._housekeeping.due_ms(self.decision_context())
 
-    def on_time(self, now_ms: int) -> Outcome:
+    def on_time(self, now_ms: int) -> Sequence[Outcome]:
         """Do the first action that is due; the rest stays due."""
         context = self.decision_context(self.image.offset + 1, now_ms)
-        return Outcome(to_shard_records(self._housekeeping.run(context)))
+        return (Outcome(to_shard_records(self._housekeeping.run(context))),)
+
+    def on_refused(self, about: str, now_ms: int) -> None:
+        """Do nothing: decisions change no soft state."""
 
     def forget(self, token: Token) -> None:
         """Do nothing: no request is held."""

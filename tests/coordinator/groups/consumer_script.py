@@ -119,6 +119,11 @@ class ConsumerScript(Script):
         client.epoch = -2 if "static" in names else -1
         return self.beat(client, {}, names=None)
 
+    def leave_request(self, name):
+        """The request with which a dynamic member of the consumer protocol leaves."""
+        client = self.new_clients[name]
+        return ConsumerGroupHeartbeatRequest(group_id=client.group, member_id=client.member_id, member_epoch=-1)
+
     def do_members(self, names, _):
         return self.call("admin", 1, self.describe, names[0])
 

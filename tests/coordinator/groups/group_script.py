@@ -127,11 +127,13 @@ class Script:
         return ["ok"]
 
     def do_join(self, names, options):
+        """`empty=` names a protocol without metadata, unlike the others."""
         client = self.client(names[0], options)
         metadata = subscription(options.get("topics", "t").split(","), options.get("owned", ""))
         if "metadata" in options:
             metadata = options["metadata"].encode()
-        protocols = [p for p in options.get("protocols", "range").split(",") if p]
+        names = [p for p in options.get("protocols", "range").split(",") if p]
+        protocols = [(p, b"" if p == options.get("empty") else metadata) for p in names]
         request = JoinGroupRequest(
             group_id=client.group,
             session_timeout_ms=int(options.get("session", 10_000)),
@@ -139,7 +141,7 @@ class Script:
             member_id=client.member_id,
             group_instance_id=client.instance,
             protocol_type=options.get("type", "consumer"),
-            protocols=tuple(JoinGroupRequestProtocol(name=p, metadata=memoryview(metadata)) for p in protocols),
+            protocols=tuple(JoinGroupRequestProtocol(name=p, metadata=memoryview(data)) for p, data in protocols),
         )
         return self.call(client.name, client.version, self.world.shard.join_group, request)
 

@@ -101,7 +101,8 @@ class ClusterWorld:
         end_ms = self.now_ms + duration_ms
         while (due_ms := self.shard.next_deadline_ms()) is not None and due_ms <= end_ms:
             self.now_ms = max(self.now_ms, due_ms)
-            yield self.apply(self.shard.on_time(self.now_ms))
+            for outcome in self.shard.on_time(self.now_ms):
+                yield self.apply(outcome)
         self.now_ms = end_ms
 
     # Brokers

@@ -35,3 +35,18 @@ def test_many_ids_time_out_and_expire_in_parts(monkeypatch):
 
 def test_there_are_scripts():
     assert len(SCRIPTS) >= 6
+
+
+def test_a_time_out_that_cannot_be_written_is_decided_again_later():
+    script = Script()
+    for name in "ab":
+        script.run([f"init {name} id={name}", f"add {name} data:0"])
+    world = script.world
+    world.now_ms = world.shard.next_deadline_ms()
+    first, second, _ = world.shard.on_time(world.now_ms)
+    assert (first.about, second.about) == ("a", "b")
+    world.shard.on_refused("a", world.now_ms)
+    world.shard.replay(*second.records, 0, 0, world.now_ms)
+    retried_ms = world.shard.next_deadline_ms()
+    assert retried_ms == world.now_ms + expiry.RETRY_MS
+    assert [outcome.about for outcome in world.shard.on_time(retried_ms) if outcome.records] == ["a"]

@@ -25,6 +25,7 @@ from odradek.coordinator.contract import Outcome, Reply, ShardRecord, Token
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import PartitionImage
 from odradek.gateway.coordinators.runtime import RELOAD_RETRY_MS, ShardRuntime, ShardState, SteadyClock
+from odradek.gateway.env.completion import Completion
 from odradek.gateway.errors import CoordinatorUnavailable
 from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.gateway.replication.replicas import Replicas
@@ -188,20 +189,22 @@ async def test_a_shard_whose_log_fails_at_the_end_of_its_load_publishes_nothing(
     replica.append(memoryview(batch_of(b"two")), AppendOrigin.CLIENT)
     await replica.durable(2).wait()
     published: list[int] = []
+    writes: list[Completion[None]] = []
 
     class Failing(Recorded):
         def replay(self, record: ShardRecord, offset: int, epoch: int, now_ms: int) -> None:
             super().replay(record, offset, epoch, now_ms)
             if self.count == 1:
                 plan.mix.write_error = 1.0
-                replica.mark_clean(0)
+                writes.append(replica.mark_clean(0))
 
     runtime = ShardRuntime(
         replica, SteadyClock(Inline()), Failing, publish=lambda shard: lambda: published.append(shard.count)
     )
     with suppress(CoordinatorUnavailable):
         await runtime.load()
-    await wait_all_tasks_blocked()
+    with pytest.raises(StoreError):
+        await writes[0].wait()
     assert replica.state is ReplicaState.FAILED
     assert (runtime.state, published) == (ShardState.NEW, [])
 
