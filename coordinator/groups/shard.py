@@ -93,7 +93,7 @@ class GroupShard:
         return [decision.outcome() for decision in expiry.on_time(self.table, now_ms)]
 
     def on_refused(self, about: str, now_ms: int) -> None:
-        """Undo a conversion of the group, and start its sessions again, after which it is decided once more."""
+        """Undo a conversion of the group, and start ended sessions again, after which it is decided once more."""
         undo_downgrade(self.table, about, now_ms)
 
     def forget(self, token: Token) -> None:

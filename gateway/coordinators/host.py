@@ -254,7 +254,9 @@ class Coordinator(Generic[S]):
         try:
             await runtime.load()
         except CoordinatorUnavailable:
-            return  # already logged; the next request tries again
+            return  # already logged, and tried again later
+        except Exception:  # a defect of one shard must not end the broker
+            log.exception("coordinator shard not loaded, it is tried again partition=%s", runtime.replica.key)
 
     async def _sleep_until_due(self) -> None:
         now_ms = self._clock.now_ms()

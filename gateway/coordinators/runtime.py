@@ -40,8 +40,8 @@ LOAD_CHUNK_BYTES = 1024 * 1024
 """The number of bytes of the log read at once for replay."""
 RELOAD_RETRY_MS = 1000
 """The pause before a shard that was discarded or not loaded is loaded again, if no request needs it."""
-TIMER_RETRY_MAX_MS = 60_000
-"""The longest pause before the timers of a shard are run again after an unexpected exception."""
+RETRY_MAX_MS = 60_000
+"""The longest pause before a shard that cannot be decoded is loaded again, or the timers of one run after a defect."""
 REPLAYED_AT_ONCE = 200
 """The number of records replayed before other tasks are scheduled, which also happens after each batch."""
 
@@ -104,6 +104,7 @@ class ShardRuntime(Generic[S]):
         self._start = start
         self._leader_epoch = NO_LEADER_EPOCH
         self._reload_at_ms: int | None = None
+        self._load_failures = 0
         self._timers_from_ms = 0
         self._timer_failures = 0
         self._defect = ""
@@ -159,24 +160,33 @@ class ShardRuntime(Generic[S]):
             raise failure from error
         except (ProtocolError, InvalidRecordBatch) as error:
             self._undecodable.failed(self.replica.key, "coordinator shard not loaded", error)
+            self._load_failures += 1
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except Exception:
+            self._load_failures += 1
+            raise
         else:
             self._activate(shard)
         finally:
             if self.state is ShardState.LOADING:  # failed or cancelled
                 self.state = ShardState.NEW
                 self._reload_later()
+            self._opened.notify()
 
     def _reload_later(self) -> None:
-        """Load again at the next call, or without one: a transaction may have to be ended, or timed out."""
-        self._reload_at_ms = self._clock.now_ms() + RELOAD_RETRY_MS
+        """Load again at the next call, or without one: a transaction may have to be ended, or timed out.
+
+        A log that cannot be decoded is read again after growing pauses, since each attempt may read all of it.
+        """
+        self._reload_at_ms = self._clock.now_ms() + _pause_ms(self._load_failures)
         self._on_deadline(self._reload_at_ms)
 
     def _activate(self, shard: S) -> None:
         if self.state is ShardState.STOPPED:
             raise CoordinatorUnavailable(ErrorCode.NOT_COORDINATOR)
         self._undecodable.succeeded(self.replica.key, "coordinator shard loaded")
-        self.shard, self.state, self._reload_at_ms = shard, ShardState.ACTIVE, None
+        self._load_failures = 0
+        self.shard, self.state, self._reload_at_ms, self._empty = shard, ShardState.ACTIVE, None, False
         # A new leader may have records that are not committed yet, and that may still be lost with its leadership.
         self.replica.all_committed().on_settled(partial(self._written, shard))
         self._apply(shard.on_loaded)
@@ -292,19 +302,12 @@ class ShardRuntime(Generic[S]):
         while self._empty and self.state is ShardState.LOADING:
             await self._opened.wait()
         if self.state is ShardState.NEW:
-            await self._open() if self._empty else await self.load()
+            await self.load()
         if self.state is not ShardState.ACTIVE:
             loading = self.state is ShardState.LOADING
             raise CoordinatorUnavailable(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
             )
-
-    async def _open(self) -> None:
-        try:
-            await self.load()
-            self._empty = False
-        finally:
-            self._opened.notify()
 
     def run(self, operation: Callable[[S, int], Outcome]) -> None:
         """Run an operation without a reply, if the shard is active."""
@@ -325,7 +328,8 @@ class ShardRuntime(Generic[S]):
             outcomes = shard.on_time(now_ms)
             for outcome in _joined(outcomes, now_ms, self.replica.max_batch_bytes):
                 self._carry_out(shard, outcome, now_ms)
-            self._timer_failures = 0
+            if now_ms >= self._timers_from_ms + RETRY_MAX_MS:
+                self._timer_failures = 0
         except PartitionUnavailable:
             self._discard(shard)
         except Exception as error:  # noqa: BLE001 - a defect of one shard must not end the broker
@@ -335,11 +339,10 @@ class ShardRuntime(Generic[S]):
         """Discard the shard after a defect, which is logged with a traceback the first time.
 
         The next shard answers requests at once, but the cause may still be in the log: its timers wait, longer each
-        time.
+        time until none has failed for a minute.
         """
-        pause_ms = min(RELOAD_RETRY_MS << min(self._timer_failures, 10), TIMER_RETRY_MAX_MS)
+        self._timers_from_ms = now_ms + _pause_ms(self._timer_failures)
         self._timer_failures += 1
-        self._timers_from_ms = now_ms + pause_ms
         key, defect = self.replica.key, repr(error)
         if defect != self._defect:
             self._defect = defect
@@ -484,6 +487,10 @@ class ShardRuntime(Generic[S]):
     def _fail_all(self, error: ErrorCode) -> None:
         for token in list(self.replies):
             self._fail(token, CoordinatorUnavailable(error))
+
+
+def _pause_ms(failures: int) -> int:
+    return min(RELOAD_RETRY_MS << min(failures, 10), RETRY_MAX_MS)
 
 
 def _joined(outcomes: Sequence[Outcome], now_ms: int, max_bytes: int) -> Sequence[Outcome]:

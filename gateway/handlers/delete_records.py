@@ -46,7 +46,8 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Completi
     ]
     waits = [one.everywhere for _, parts in topics for one in parts]
     reply = Gathered(waits, partial(_response, topics))
-    ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, 0), reply.finish)
+    if not reply.settled:
+        ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, 0), reply.finish)
     return reply
 
 

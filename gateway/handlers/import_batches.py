@@ -65,7 +65,8 @@ async def handle(ctx: RequestContext, request: ImportBatchesRequest) -> Completi
     ]
     commits = [one.commit for _, results in imported for one in results if one.commit is not None]
     reply = Gathered(commits, partial(_response, imported))
-    ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, LOCAL_COMMIT_MS), reply.finish)
+    if not reply.settled:
+        ctx.services.replicas.deadlines.watch(reply, max(request.timeout_ms, LOCAL_COMMIT_MS), reply.finish)
     return reply
 
 

@@ -139,8 +139,9 @@ class FollowingLog(PartitionLog):
 def cut(part: PartitionStore, offset: int) -> LogSnapshot:
     """Truncate to `offset`, and restore the producers' rows from the batches that stay.
 
-    Reads the batches below, from the latest point for which the store has the producers' rows; it reads none if only
-    epochs are truncated, or no producer has written. Blocks. Raises StoreError, InvalidRecordBatch, ProducerRowError.
+    Reads the batches below, from the latest point for which the store has the producers' rows; without rows, only if a
+    producer has written in the part that is removed. Reads nothing if only epochs are truncated. Blocks. Raises
+    StoreError, InvalidRecordBatch, ProducerRowError.
     """
     before = part.load()
     if offset >= before.log_end_offset or not (before.producers or _has_producers(part, offset, before.log_end_offset)):

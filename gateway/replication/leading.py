@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from odradek.gateway.env.completion import DONE, Completion
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.partition import OPEN, PartitionLog, ReplicaState
 from odradek.gateway.replication.progress import OffsetWaits
 from odradek.gateway.replication.proposals import IsrAnswer
@@ -19,11 +20,14 @@ from odradek.partitions.reads import NOT_LEADER
 from odradek.partitions.results import NO_LEADER_EPOCH, Appended, AppendOrigin, Duplicate, FetchPlan, Rejected
 from odradek.partitions.transaction_guard import VerificationGuard
 from odradek.partitions.validation import check_client_batch, takes_long
+from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import BatchHeader, peek_header
 from odradek.wire.records.errors import InvalidRecordBatch
 
 log = logging.getLogger(__name__)
 
+MAX_AWAITED_DELETIONS: Final = 100
+"""The maximum number of deletions that wait for other replicas: one that does not fetch holds up all of them."""
 MAX_REFUSED_PRODUCERS: Final = 10_000
 """The maximum number of producers whose first batch was refused; see `LeadingLog.note_refused`."""
 
@@ -164,12 +168,14 @@ class LeadingLog(PartitionLog):
 
         A follower adopts the log start with the response to a fetch, and reports it with the next one. Fails with
         PartitionUnavailable if this broker becomes a follower, the topic is deleted, or the partition moves to other
-        brokers. Raises PartitionUnavailable.
+        brokers, and with REQUEST_TIMED_OUT if too many wait. Raises PartitionUnavailable.
         """
         if self.leader.low_watermark >= offset:
             return DONE
-        self._deleted_waits = self._deleted_waits or OffsetWaits()
-        return self._deleted_waits.until(offset)
+        waits = self._deleted_waits = self._deleted_waits or OffsetWaits()
+        if len(waits.waiting) >= MAX_AWAITED_DELETIONS:
+            waits.fail_first(PartitionUnavailable(ErrorCode.REQUEST_TIMED_OUT, self.key))
+        return waits.until(offset)
 
     def _note_deleted(self) -> None:
         if self._deleted_waits is not None and isinstance(self._role, Leader):

@@ -30,6 +30,10 @@ class OffsetWaits:
         while waiting and waiting[0][0] <= offset:
             waiting.pop(0)[1].settle(None)
 
+    def fail_first(self, error: Exception) -> None:
+        """Fail the completion for the lowest offset."""
+        self.waiting.pop(0)[1].fail(error)
+
     def fail(self, error: Exception) -> None:
         """Fail all completions."""
         waiting, self.waiting = self.waiting, []

@@ -27,6 +27,8 @@ class Replica(LeadingLog, FollowingLog):
             self._assign_in_epoch(assigned)
             return
         self._assigned = assigned
+        if not assigned.leads:
+            self._fail_waits(self._not_leader())
         if self.state is not ReplicaState.OPEN:
             return  # the role is created when the log is opened
         assert self._log is not None

@@ -34,8 +34,8 @@ PIPELINED: Final = frozenset({ApiKey.PRODUCE})
 DEFERRED: Final = PIPELINED | {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DELETE_RECORDS, ApiKey.IMPORT_BATCHES}
 """Requests whose handlers return a `Completion`."""
 
-WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""Requests that may wait for a request of another client. Their bytes do not count once they are decoded.
+WAITS_FOR_OTHERS: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DELETE_RECORDS})
+"""Requests that may wait for a request of another client or broker. Their bytes do not count once they are decoded.
 
 Otherwise they could keep the broker from reading the request that they wait for.
 """

@@ -18,6 +18,8 @@ PAGE_BYTES: Final = 16_384
 CHECKPOINT_PAGES: Final = 4000
 BUSY_MS: Final = 30_000
 """The time that SQLite waits for a lock of another process, such as that of a backup."""
+IDLE_MS: Final = 30_000
+"""The time after which PostgreSQL ends a transaction in which the broker runs no statement."""
 _BEGIN: Final = Statement("BEGIN IMMEDIATE")
 
 _PIN: Final = (
@@ -39,6 +41,8 @@ class Database:
         self.location = self.url.render_as_string(hide_password=True)
         self._writer = self._engine(pool_size=1, max_overflow=0)
         self._readers = self._engine(pool_size=READERS, max_overflow=-1, isolation_level="AUTOCOMMIT")
+        if not self.is_sqlite:
+            event.listen(self._writer, "connect", _end_when_idle)
         self._lock = Lock()  # guards the connection that writes to SQLite
         self._kept: Connection | None = None
         if self.is_sqlite:
@@ -160,3 +164,10 @@ def _stay_in_schema(connection: Any, _record: object) -> None:  # noqa: ANN401 -
 
 def _begin_immediate(connection: Connection) -> None:
     run(connection, _BEGIN, [{}])
+
+
+def _end_when_idle(connection: Any, _record: object) -> None:  # noqa: ANN401 - as for `_stay_in_schema`
+    """Let the server end a transaction whose client it does not know to be gone: locks would be held for hours."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MS}")
+    connection.commit()

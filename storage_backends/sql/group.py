@@ -5,7 +5,7 @@ one of them commits for all. So a database with a hundred syncs per second handl
 """
 
 from collections.abc import Callable
-from threading import Condition, Lock
+from threading import Condition
 from typing import Final
 
 from sqlalchemy import Connection
@@ -39,7 +39,6 @@ class CommitGroup:
         self._condition = Condition()
         self._waiting: list[_Waiting] = []
         self._is_committing = False
-        self._settling = Lock()
         self._failures = self._settled_failures = 0
         self.transactions = 0
 
@@ -62,15 +61,17 @@ class CommitGroup:
             raise mine.error
 
     def settle(self, purpose: str) -> None:
-        """Wait until no transaction is left whose commit failed with an unknown outcome; to be called before a log is
-        read that may continue at the same offset. `purpose` is part of the StoreError that it raises.
+        """Raise StoreError while a transaction is left whose commit failed with an unknown outcome; to be called before
+        a log is read that may continue at the same offset. `purpose` is part of the error.
+
+        Only one transaction writes at a time, so all others that the server has are of broken connections. SQLite has
+        no server that could still commit one.
         """
-        with self._settling:
-            failures = self._failures
-            if self._settled_failures != failures:
-                with self._database.writing(purpose) as connection:
-                    self._owner.await_others(connection)
-                self._settled_failures = failures
+        failures = self._failures
+        if self._settled_failures != failures and not self._database.is_sqlite:
+            with self._database.writing(purpose) as connection:
+                self._owner.check_alone(connection)
+            self._settled_failures = failures
 
     @property
     def waiting(self) -> int:

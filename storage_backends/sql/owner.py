@@ -31,7 +31,7 @@ _INSERT: Final = text(
 _EPOCH: Final = text("SELECT epoch FROM odradek_owner WHERE id = 1")
 _CHECK: Final = Statement("SELECT epoch FROM odradek_owner WHERE id = 1")
 _CHECK_SHARED: Final = Statement("SELECT epoch FROM odradek_owner WHERE id = 1 FOR SHARE")
-_ALONE: Final = Statement("SELECT epoch FROM odradek_owner WHERE id = 1 FOR UPDATE")
+_ALONE: Final = Statement("SELECT epoch FROM odradek_owner WHERE id = 1 FOR UPDATE NOWAIT")
 
 
 class Owner:
@@ -62,13 +62,12 @@ class Owner:
         if first(connection, self._check, {}) != self.epoch:
             raise StoreLockedError(f"another broker has taken over {self._database.location}: this one writes no more")
 
-    def await_others(self, connection: Connection) -> None:
-        """Wait until all earlier transactions of this owner have ended: each holds a shared lock of its row.
+    def check_alone(self, connection: Connection) -> None:
+        """Raise SQLAlchemy's error if another transaction has not ended: each holds a shared lock of the owner's row.
 
-        The server may still be committing one whose connection broke. SQLite runs a transaction in this process.
+        It does not wait: the server may be committing for long, and notices a broken connection with a delay.
         """
-        if not self._database.is_sqlite:
-            first(connection, _ALONE, {})
+        first(connection, _ALONE, {})
 
     def release(self) -> None:
         """Release the lock. Idempotent."""

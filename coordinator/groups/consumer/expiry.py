@@ -42,11 +42,17 @@ def start_timers(table: ConsumerTable, now_ms: int) -> None:
 
 
 def start_timers_of(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> None:
-    """Restart the sessions and rebalance time-outs of one group."""
+    """Start the sessions and rebalance time-outs of one group that are not running."""
     session_ms = table.session_timeout_ms(group.group_id)
     for member in group.members.values():
         own_ms = session_ms if member.classic is None else member.classic.session_timeout_ms
-        table.arm(ConsumerTimer.SESSION, group.group_id, member.member_id, now_ms + own_ms)
+        _start(table, ConsumerTimer.SESSION, group, member, now_ms + own_ms)
         if _must_release(member):
-            deadline_ms = now_ms + member.rebalance_timeout_ms
-            table.arm(ConsumerTimer.REBALANCE, group.group_id, member.member_id, deadline_ms)
+            _start(table, ConsumerTimer.REBALANCE, group, member, now_ms + member.rebalance_timeout_ms)
+
+
+def _start(
+    table: ConsumerTable, kind: ConsumerTimer, group: ConsumerGroup, member: ConsumerMember, deadline_ms: int
+) -> None:
+    if not table.is_armed(kind, group.group_id, member.member_id):
+        table.arm(kind, group.group_id, member.member_id, deadline_ms)

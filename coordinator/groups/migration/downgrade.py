@@ -63,7 +63,7 @@ def to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str]
 def undo_downgrade(table: GroupTable, group_id: str, now_ms: int) -> None:
     """Undo what a downgrade has changed before its records are replayed, because they are not written.
 
-    The timers of all members start again, since some have fired or were cancelled. Other groups stay as they are.
+    The members' timers that have fired or were cancelled start again. Other groups stay as they are.
     """
     group = table.consumer.groups.get(group_id)
     if group is None:

@@ -43,3 +43,12 @@ def test_a_refused_request_leaves_the_group_as_it_was():
     world.shard.on_refused(outcome.about, world.now_ms)
     assert script.run(["members g"]) == before
     assert not world.shard.table.classic.groups
+
+
+def test_refused_requests_do_not_keep_a_member_alive_that_sends_none():
+    script = ConsumerScript()
+    script.run(["topics t=2", "enter n topics=t", "enter m topics=t"])
+    shard, due_ms = script.world.shard, script.world.shard.next_deadline_ms()
+    for now_ms in range(script.world.now_ms, due_ms, 5000):
+        shard.on_refused("g", now_ms)
+    assert shard.next_deadline_ms() == due_ms

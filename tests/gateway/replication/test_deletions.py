@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from uuid import UUID
 
+import pytest
 import trio
 import trio.testing
 from gateway_client import batch_of
@@ -10,10 +11,13 @@ from role_fakes import NODE, OTHER, TOPIC_ID, faulty_replicas, fetches, publish,
 
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import BrokerImage, PartitionImage
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.handlers import delete_records
+from odradek.gateway.replication.leading import MAX_AWAITED_DELETIONS
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.results import AppendOrigin
+from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -102,3 +106,26 @@ async def test_the_wait_ends_when_another_broker_leads(nursery: trio.Nursery) ->
     while not answers:
         await trio.lowlevel.checkpoint()
     assert (answers[0].error_code, answers[0].low_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+async def test_waits_end_when_another_broker_is_elected_while_the_log_has_failed(nursery: trio.Nursery) -> None:
+    replicas, plan = faulty_replicas(nursery)
+    replica, delta = await with_record(replicas)
+    assert await replica.move_log_start(1) is None
+    deleted = replica.deleted(1)
+    plan.mix.write_error = 1.0
+    with pytest.raises(StoreError):
+        await replica.mark_clean(0).wait()
+    assert not deleted.settled
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((1, 2, 3), (1, 2), OTHER, 1, 1))
+    publish(replicas, delta)
+    assert deleted.error is not None
+
+
+async def test_the_number_of_waits_is_limited(nursery: trio.Nursery) -> None:
+    replicas, _ = faulty_replicas(nursery)
+    replica, _ = await with_record(replicas)
+    waits = [replica.deleted(offset) for offset in range(1, MAX_AWAITED_DELETIONS + 3)]
+    assert [each.settled for each in waits] == [True, True, *[False] * MAX_AWAITED_DELETIONS]
+    assert isinstance(waits[0].error, PartitionUnavailable)
+    assert waits[0].error.error is ErrorCode.REQUEST_TIMED_OUT

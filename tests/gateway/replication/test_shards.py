@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import pytest
 import trio
@@ -34,6 +35,9 @@ from odradek.storage_backends.faulty import FaultPlan
 from odradek.storage_backends.interface import StoreError
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
+from odradek.wire.errors import ProtocolError
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -247,3 +251,62 @@ async def test_a_stopped_shard_does_not_act_on_a_decision_that_its_successor_has
     await after.load()
     await after.call(write)
     assert acts == [("after", 1), ("after", 2)]
+
+
+# Loads without a request
+
+
+async def test_a_request_that_waits_for_a_load_without_a_request_is_answered(nursery: trio.Nursery) -> None:
+    """The first request to a new partition was cancelled, and the shard is loaded a second later."""
+
+    class Slow(Inline):
+        def __init__(self) -> None:
+            super().__init__()
+            self.go = trio.Event()
+
+        async def run_blocking(self, call: Callable[[], T]) -> T:
+            await self.go.wait()
+            return await super().run_blocking(call)
+
+    env = Slow()
+    replicas, _ = faulty_replicas(nursery, env)
+    publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
+    runtime = ShardRuntime(replicas.find("t", 0), SteadyClock(Inline()), Recorded, empty=True)
+    with trio.move_on_after(0.01):
+        await runtime.call(read, reads=True)
+    assert runtime.reload_at_ms is not None
+    nursery.start_soon(runtime.load)
+    await wait_all_tasks_blocked()
+    answers: list[object] = []
+
+    async def request() -> None:
+        answers.append(await runtime.call(read, reads=True))
+
+    nursery.start_soon(request)
+    await wait_all_tasks_blocked()
+    assert runtime.state is ShardState.LOADING
+    env.go.set()
+    await wait_all_tasks_blocked()
+    assert answers == [0]
+
+
+async def test_a_log_that_cannot_be_decoded_is_read_again_after_growing_pauses(replicas: Replicas) -> None:
+    publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    replica.append(memoryview(batch_of(b"one")), AppendOrigin.CLIENT)
+    await replica.durable(1).wait()
+
+    class Undecodable(Recorded):
+        def replay(self, _record: ShardRecord, _offset: int, _epoch: int, _now_ms: int) -> None:
+            raise ProtocolError("unknown")
+
+    clock = SteadyClock(Inline())
+    runtime = ShardRuntime(replica, clock, Undecodable)
+    pauses: list[float] = []
+    for _ in range(8):
+        with pytest.raises(CoordinatorUnavailable):
+            await runtime.load()
+        assert runtime.reload_at_ms is not None
+        pauses.append(round((runtime.reload_at_ms - clock.now_ms()) / 1000))
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
