@@ -27,7 +27,7 @@ MAX_BATCHES: Final = 500
 """The maximum number of batches in one write, which take a few milliseconds."""
 MAX_BYTES: Final = 1 << 20
 """The maximum size of a write, unless a single batch is larger: segments roll between writes."""
-_LAST_OFFSET: Final = 2**63 - 2
+_LAST_OFFSET: Final = 2**62
 
 
 class ImportedBatch(NamedTuple):

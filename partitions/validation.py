@@ -96,6 +96,8 @@ def check_trusted_batch(records: memoryview, config: LogConfig) -> BatchHeader |
     header = read_single_batch(records)
     if isinstance(header, Rejected):
         return header
+    if header.is_control:
+        return header  # a marker must always be written
     return _check_size(header, config) or _check_fits_segment(header, config) or header
 
 

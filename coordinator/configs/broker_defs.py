@@ -8,6 +8,7 @@ from typing import Final
 
 from odradek.coordinator.configs.definition import ConfigType, Definition, Importance, UpdateMode
 from odradek.coordinator.configs.validators import (
+    HostCounts,
     HostPorts,
     NonEmpty,
     OneOfAnyCase,
@@ -187,7 +188,7 @@ BROKER_DEFINITIONS: Final[tuple[Definition, ...]] = (  # annotated: pyright infe
     Definition("socket.request.max.bytes", INT, "104857600", at_least(1), importance=HIGH, mode=READ_ONLY),
     Definition("socket.listen.backlog.size", INT, "50", at_least(1), mode=READ_ONLY),
     Definition("max.connections.per.ip", INT, "2147483647", at_least(0)),
-    Definition("max.connections.per.ip.overrides", STRING, ""),
+    Definition("max.connections.per.ip.overrides", STRING, "", HostCounts()),
     Definition("max.connections", INT, "2147483647", at_least(0)),
     Definition("max.connection.creation.rate", INT, "2147483647", at_least(0)),
     Definition("connections.max.idle.ms", LONG, "600000", mode=READ_ONLY),

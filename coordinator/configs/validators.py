@@ -134,6 +134,16 @@ class HostPorts:
                 raise ConfigRefusedError(f"Failed to parse host name from {item} for the configuration {name}. {form}")
 
 
+class HostCounts:
+    """Pairs of address and number such as `10.0.0.1:5,10.0.0.2:9`."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise ConfigRefusedError for an entry of another form."""
+        for item in str(value).split(",") if value else ():
+            if not re.fullmatch(r".*:\s*[0-9]+\s*", item):
+                raise bad_value(name, value, f"{item!r} is not of the form HOST:COUNT")
+
+
 class OffsetReset:
     """Where a share group starts: `earliest`, `latest` or `by_duration:` and an ISO 8601 duration (KIP-1106)."""
 

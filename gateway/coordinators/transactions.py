@@ -322,6 +322,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         except (CoordinatorUnavailable, PartitionUnavailable) as error:
             # The shard will be reloaded with the decision; or the broker stops.
             log.info("transaction not completed yet transactional_id=%s cause=%s", transactional_id, error)
+        except Exception:  # a defect that concerns one transaction must not end the broker
+            log.exception("transaction not completed because of a defect transactional_id=%s", transactional_id)
 
     async def _mark_all(self, marker: Marker, partitions: Sequence[tuple[str, int]]) -> None:
         """Write the marker into partitions; return when it is committed in each that still exists.

@@ -135,9 +135,15 @@ class Gathered(Completion[T]):
         """Settle now, even if some parts are open; no effect if it is already settled."""
         if self.settled:
             return
+        make, self._make = self._make, _spent  # it refers to the request
         try:
-            value = self._make()
+            value = make()
         except Exception as error:  # noqa: BLE001 - raised where the result is taken
             self.fail(error)
         else:
             self.settle(value)
+
+
+def _spent() -> Any:  # noqa: ANN401
+    """Takes the place of what made a result."""
+    raise AssertionError("a result is made once")

@@ -30,26 +30,25 @@ _Wait = tuple[int, Awaited, Callable[[], None]]
 class _Queue:
     """The waits with one time-out, in the order of their beginning, which is also the order of their deadlines."""
 
-    __slots__ = ("_sweep_at", "waits")
+    __slots__ = ("waits",)
 
     def __init__(self) -> None:
         self.waits: deque[_Wait] = deque()
-        self._sweep_at = SWEEP_FROM
 
     def add(self, new: _Wait) -> None:
-        """Add a wait.
-
-        The queue holds at most twice as many waits as were open when it was last searched, plus `SWEEP_FROM`.
-        """
+        """Add a wait."""
         waits = self.waits
         while waits and waits[0][1].settled:
             waits.popleft()
-        if len(waits) >= self._sweep_at:
-            is_open = [wait for wait in waits if not wait[1].settled]
-            waits.clear()  # kept as the same object, since `_expire` may be iterating over it
-            waits.extend(is_open)
-            self._sweep_at = 2 * len(waits) + SWEEP_FROM
         waits.append(new)
+
+    def sweep(self) -> int:
+        """Remove the waits that have ended; returns the number of the others."""
+        waits = self.waits
+        is_open = [wait for wait in waits if not wait[1].settled]
+        waits.clear()  # kept as the same object, since `_expire` may be iterating over it
+        waits.extend(is_open)
+        return len(is_open)
 
 
 class Deadlines:
@@ -63,12 +62,17 @@ class Deadlines:
     def __init__(self, env: Environment, nursery: trio.Nursery) -> None:
         self._env = env
         self._queues: dict[int, _Queue] = {}
+        self._added = 0  # since the last sweep, and those that it has kept
+        self._sweep_at = SWEEP_FROM
         self._wake_at_ms: float = math.inf
         self._earlier = Signal()
         nursery.start_soon(self._run)
 
     def watch(self, result: Awaited, timeout_ms: int, on_expiry: Callable[[], None]) -> None:
         """Call `on_expiry` in `timeout_ms` unless `result` is settled by then. It must not raise."""
+        self._added += 1
+        if self._added >= self._sweep_at:
+            self._sweep()
         queue = self._queues.get(timeout_ms)
         if queue is None:
             queue = self._queues[timeout_ms] = _Queue()
@@ -77,6 +81,14 @@ class Deadlines:
         if deadline_ms < self._wake_at_ms:
             self._wake_at_ms = deadline_ms
             self._earlier.wake()
+
+    def _sweep(self) -> None:
+        kept = 0
+        for timeout_ms, queue in list(self._queues.items()):
+            kept += queue.sweep()
+            if not queue.waits:
+                del self._queues[timeout_ms]
+        self._added, self._sweep_at = kept, 2 * kept + SWEEP_FROM
 
     async def _run(self) -> None:
         while True:
@@ -91,6 +103,6 @@ class Deadlines:
                 _, result, on_expiry = waits.popleft()
                 if not result.settled:
                     on_expiry()
-            if not waits:
+            if not waits and self._queues.get(timeout_ms) is queue:  # a sweep may have removed it
                 del self._queues[timeout_ms]
         self._wake_at_ms = min([queue.waits[0][0] for queue in self._queues.values()], default=math.inf)

@@ -68,9 +68,10 @@ async def _existence(ctx: RequestContext, topic: str, index: int) -> ErrorCode:
 
 async def _answers(ctx: RequestContext, asked: AddPartitionsToTxnTransaction) -> _Codes:
     producer = ProducerIdentity(asked.transactional_id, asked.producer_id, asked.producer_epoch)
-    partitions: dict[str, frozenset[int]] = {}
+    united: dict[str, set[int]] = {}
     for topic in asked.topics:
-        partitions[topic.name] = partitions.get(topic.name, frozenset()) | frozenset(topic.partitions)
+        united.setdefault(topic.name, set()).update(topic.partitions)
+    partitions = {name: frozenset(indexes) for name, indexes in united.items()}
     if asked.verify_only:
         return dict(await ctx.services.transactions.look_up(producer, partitions))
     transactions = ctx.services.transactions

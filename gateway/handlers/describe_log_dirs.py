@@ -52,11 +52,11 @@ def _asked(image: MetadataImage, request: DescribeLogDirsRequest) -> dict[str, l
     """The existing partitions of those requested, by topic."""
     if request.topics is None:
         return {name: list(range(len(topic.partitions))) for name, topic in image.topics_by_name.items()}
-    asked: dict[str, list[int]] = {}
+    asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         found = [index for index in topic.partitions if image.partition(topic.topic, index) is not None]
-        asked[topic.topic] = list(dict.fromkeys([*asked.get(topic.topic, ()), *found]))
-    return asked
+        asked.setdefault(topic.topic, {}).update(dict.fromkeys(found))
+    return {name: list(indexes) for name, indexes in asked.items()}
 
 
 def _is_assigned(ctx: RequestContext, topic: str, index: int) -> bool:

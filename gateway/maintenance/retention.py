@@ -63,6 +63,8 @@ class RetentionTask:
         except (PartitionUnavailable, StoreError) as error:
             if isinstance(error, StoreError) or error.is_offline:  # otherwise the log was deleted meanwhile
                 self._note(replica.key, error, "retention failed partition=%s cause=%s", replica.key, error)
+        except Exception:  # a defect that concerns one log must not end the broker
+            log.exception("retention failed because of a defect partition=%s", replica.key)
 
     async def _delete_old(self, replica: Replica) -> None:
         await replica.ensure_open()

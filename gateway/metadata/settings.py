@@ -1,15 +1,19 @@
 """The settings in force: those that the broker was started with, and changes at run time."""
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 from odradek.coordinator.configs.definition import ResourceType
+from odradek.coordinator.configs.errors import ConfigRefusedError
 from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
 from odradek.coordinator.configs.log_settings import log_config_from
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
-from odradek.gateway.config import BrokerConfig
+from odradek.gateway.config import BrokerConfig, ConfigError
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
+
+log = logging.getLogger(__name__)
 
 ALL_BROKERS: Final = ""
 """The resource name of the settings that apply to all brokers."""
@@ -25,11 +29,14 @@ class LiveSettings:
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Apply changed broker settings."""
+        """Apply changed broker settings; none of them if one is invalid, as another version may have written."""
         if delta.changed_configs(ResourceType.BROKER):
             default = image.configs_of(ResourceType.BROKER, ALL_BROKERS)
             own = image.configs_of(ResourceType.BROKER, str(self.config.node_id))
-            self.config = self.config.with_dynamic(default, own)
+            try:
+                self.config = self.config.with_dynamic(default, own)
+            except (ConfigError, ConfigRefusedError) as error:
+                log.error("the changed broker settings are not applied, since one is invalid cause=%s", error)  # noqa: TRY400
             self._log_configs.clear()
 
     def changed_topics(self, delta: MetadataDelta, image: MetadataImage) -> list[str]:

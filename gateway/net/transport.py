@@ -335,5 +335,8 @@ async def listen_tcp(host: str, port: int) -> Sequence[Listener]:
 
 async def dial_tcp(host: str, port: int) -> Transport:
     """Connect to `host:port`, with overlapping attempts if it has several addresses. Raises OSError."""
-    stream = await trio.open_tcp_stream(host, port)
+    try:
+        stream = await trio.open_tcp_stream(host, port)
+    except ValueError as error:  # of which UnicodeError is one: the name cannot be looked up
+        raise OSError(errno.EINVAL, f"{host!r} is not the name of a host: {error}") from error
     return TcpTransport(socket.socket(fileno=stream.socket.detach()))

@@ -88,3 +88,22 @@ async def test_waits_may_begin_while_others_of_their_length_end(
         deadlines.watch(Completion(), 1000, lambda: ended.append("open"))
     await trio.sleep(3)
     assert ended == ["open"] * SWEEP_FROM + ["next"]
+
+
+async def test_results_that_have_come_are_not_kept_whatever_their_time_outs(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Each client chooses its own; a request would otherwise be kept until its time-out."""
+    deadlines = Deadlines(VirtualTime(), nursery)
+
+    class Result(Completion[None]):
+        """With a `__dict__`, and so with weak references."""
+
+    kept: weakref.WeakSet[Result] = weakref.WeakSet()
+    for number in range(10 * SWEEP_FROM):
+        result = Result()
+        kept.add(result)
+        deadlines.watch(result, 100_000_000 + number, lambda: None)
+        result.settle(None)
+        del result
+    assert len(kept) <= 2 * SWEEP_FROM

@@ -24,12 +24,10 @@ def image(**topics):
     return replace(MetadataImage(), configs={(int(ResourceType.TOPIC), name): set_ for name, set_ in topics.items()})
 
 
-def broker_setting(before, value):
+def broker_setting(before, value, name="log.retention.ms"):
     """A delta that changes a setting of all brokers."""
     delta = MetadataDelta(before)
-    record = ConfigRecord(
-        resource_type=ResourceType.BROKER, resource_name=ALL_BROKERS, name="log.retention.ms", value=value
-    )
+    record = ConfigRecord(resource_type=ResourceType.BROKER, resource_name=ALL_BROKERS, name=name, value=value)
     replay(delta, record, before.offset + 1, 1)
     return delta
 
@@ -83,3 +81,12 @@ def test_no_more_are_kept_than_so_many(settings):
     made = [config_of(number) for number in range(3 * MAX_LOG_CONFIGS)]
     kept = sum(config_of(number) is made[number] for number in reversed(range(len(made))))
     assert 0 < kept <= MAX_LOG_CONFIGS
+
+
+def test_an_invalid_setting_in_the_metadata_is_logged_and_changes_nothing(settings, caplog):
+    """The broker starts with it all the same: a client of an earlier version could write it."""
+    delta = broker_setting(MetadataImage(), "nonsense", "max.connections.per.ip.overrides")
+    before = settings.config
+    settings.on_published(delta, delta.apply())
+    assert settings.config is before
+    assert "max.connections.per.ip.overrides" in caplog.text
