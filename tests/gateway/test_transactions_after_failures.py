@@ -59,7 +59,8 @@ def test_the_markers_of_a_decision_are_not_written_into_the_next_transaction():
         assert producer.write("t", b"second") == 0
         time.sleep(3 * transactions.MARKER_RETRY_MS / 1000)  # for a late marker, of which nothing could be seen earlier
         assert producer.end(False) == 0
-        assert stable_and_aborted(client, "t")[1] == [2]
+        written = [header.base_offset for header, _ in client.fetch_all("t") if not header.is_control]
+        assert stable_and_aborted(client, "t")[1] == written[1:], "a marker may be there twice before the second record"
 
 
 def test_the_next_transaction_is_not_completed_without_its_markers(tmp_path, monkeypatch):
