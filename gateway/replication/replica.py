@@ -27,10 +27,10 @@ class Replica(LeadingLog, FollowingLog):
             self._assign_in_epoch(assigned)
             return
         self._assigned = assigned
-        if not assigned.leads:
-            self._fail_waits(self._not_leader())
-        if self.state is not ReplicaState.OPEN:
-            return  # the role is created when the log is opened
+        if self.state is not ReplicaState.OPEN:  # the role is created when the log is opened
+            if not assigned.leads:
+                self._fail_waits(self._not_leader())
+            return
         assert self._log is not None
         self._role, self._epoch_write = self._role_over(self._log)
         if isinstance(self._role, Follower):

@@ -15,8 +15,7 @@ from pathlib import Path
 import lmdb
 
 from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
-from odradek.storage_backends.interface import SegmentInfo, StoreCorruptError, StoreError
-from odradek.storage_backends.lmdb_segments.advice import what_to_do
+from odradek.storage_backends.interface import SegmentInfo, StoreError
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
 from odradek.storage_backends.lmdb_segments.files import sync_directory
 from odradek.storage_backends.lmdb_segments.layout import (
@@ -25,7 +24,6 @@ from odradek.storage_backends.lmdb_segments.layout import (
     SegmentMeta,
     segment_bases,
     segment_name,
-    unpack_meta,
 )
 from odradek.storage_backends.lmdb_segments.segment import (
     EnvSettings,
@@ -35,7 +33,7 @@ from odradek.storage_backends.lmdb_segments.segment import (
     close_env,
     create_env,
     draft_path,
-    open_sealed_env,
+    reading_sealed,
 )
 from odradek.storage_backends.lmdb_segments.tables import LogRows, adopt_cleaned, append_writes, put_rows, read_rows
 from odradek.storage_backends.options import StoreOptions
@@ -112,18 +110,9 @@ def cleaned_path(directory: Path, base_offset: int) -> Path:
 
 def read_cleaned(path: Path) -> tuple[SegmentInfo, list[AbortedTransaction]]:
     """Read the segment info and aborted transactions of a `.cleaned` file. Raises foreign errors."""
-    handle = open_sealed_env(path)
-    try:
-        with handle.env.begin() as txn:
-            _, meta = unpack_meta(txn.get(META_KEY, b""))
-            if meta is None:
-                raise StoreCorruptError(f"{path} has no meta row; {what_to_do(path)}")
-            info = SegmentInfo(
-                meta.base_offset, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True
-            )
-            return info, read_rows(txn).aborted
-    finally:
-        close_env(handle.env)
+    with reading_sealed(path) as (txn, meta):
+        info = SegmentInfo(meta.base_offset, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True)
+        return info, read_rows(txn).aborted
 
 
 Change = Callable[[WriteTxn, LogDb], None]

@@ -13,8 +13,7 @@ import logging
 import struct
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from odradek.partitions.model import AbortedTransaction
@@ -39,7 +38,7 @@ from odradek.storage_backends.lmdb_segments.segment import (
     draft_path,
     env_settings,
     open_env,
-    open_sealed_env,
+    reading_sealed,
 )
 from odradek.storage_backends.lmdb_segments.tables import (
     LogRows,
@@ -130,32 +129,20 @@ def _read_sealed(directory: Path, base_offset: int) -> tuple[LogRows, int]:
     aborted: list[AbortedTransaction] = []
     bases = [base for base in segment_bases(directory) if base < base_offset]
     for base in bases:
-        with _reading(directory / segment_name(base)) as (txn, meta):
-            aborted += read_own_aborted(txn, base)
-            if base == bases[-1]:
-                rows = read_rows(txn)
+        path = directory / segment_name(base)
+        try:
+            with reading_sealed(path) as (txn, meta):
+                aborted += read_own_aborted(txn, base)
+                if base == bases[-1]:
+                    rows = read_rows(txn)
+        except struct.error as error:
+            raise StoreCorruptError(f"{path} has a row that cannot be read ({error}); {what_to_do(path)}") from error
         sealed.append(SegmentInfo(base, meta.log_end_offset, meta.size_bytes, meta.max_timestamp_ms, sealed=True))
         log_start_offset = max(log_start_offset, meta.log_start_offset)
     if not sealed or sealed[-1].end_offset < base_offset:
         return LogRows({}, {}, [], sealed), log_start_offset  # they are older than a restart of the log at base_offset
     epochs = {epoch: start for epoch, start in rows.epochs.items() if start < base_offset}
     return rows._replace(epochs=epochs, aborted=aborted, sealed=sealed), log_start_offset
-
-
-@contextmanager
-def _reading(path: Path) -> Generator[tuple[WriteTxn, SegmentMeta]]:
-    """Open a sealed segment for the block, to read its rows. Raises StoreCorruptError, foreign errors."""
-    handle = open_sealed_env(path)
-    try:
-        with handle.env.begin() as txn:
-            _, meta = unpack_meta(txn.get(META_KEY, b""))
-            if meta is None:
-                raise StoreCorruptError(f"{path} has no meta row; {what_to_do(path)}")
-            yield txn, meta
-    except struct.error as error:
-        raise StoreCorruptError(f"{path} has a row that cannot be read ({error}); {what_to_do(path)}") from error
-    finally:
-        close_env(handle.env)
 
 
 def _joined(known: Mapping[int, int], found: Mapping[int, int]) -> dict[int, int]:

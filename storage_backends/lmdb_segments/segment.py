@@ -20,8 +20,8 @@ instead (`SegmentLog`).
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Condition, Lock
 from typing import NamedTuple, TypeAlias
@@ -29,10 +29,18 @@ from typing import NamedTuple, TypeAlias
 import lmdb
 from lmdb import _Database  # pyright: ignore[reportPrivateUsage]
 
-from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.interface import LogPolicy, StoreCorruptError
+from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.footprint import Footprint
 from odradek.storage_backends.lmdb_segments.inspection import check_file
-from odradek.storage_backends.lmdb_segments.layout import LOCK_SUFFIX, LOG_DB, NEW_SUFFIX
+from odradek.storage_backends.lmdb_segments.layout import (
+    LOCK_SUFFIX,
+    LOG_DB,
+    META_KEY,
+    NEW_SUFFIX,
+    SegmentMeta,
+    unpack_meta,
+)
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
 from odradek.storage_backends.options import StoreOptions
 
@@ -217,6 +225,22 @@ def open_sealed_env(path: Path) -> Handle:
     """Open a segment that has no writer; any process may do so. Raises StoreCorruptError, lmdb.Error, OSError."""
     check_file(path)  # a missing file raises OSError instead of being created
     return open_doubtful_env(path)
+
+
+@contextmanager
+def reading_sealed(path: Path) -> Generator[tuple[WriteTxn, SegmentMeta]]:
+    """A transaction on a segment that has no writer, and its meta row, for the block. Raises StoreCorruptError if the
+    row is missing, lmdb.Error, OSError.
+    """
+    handle = open_sealed_env(path)
+    try:
+        with handle.env.begin() as txn:
+            _, meta = unpack_meta(txn.get(META_KEY, b""))
+            if meta is None:
+                raise StoreCorruptError(f"{path} has no meta row; {what_to_do(path)}")
+            yield txn, meta
+    finally:
+        close_env(handle.env)
 
 
 def open_doubtful_env(path: Path) -> Handle:

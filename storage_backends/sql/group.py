@@ -109,13 +109,13 @@ class CommitGroup:
                     each.unit(connection)
         except StoreError as failure:
             error = failure
-            self._failures += 1
         except BaseException as failure:
             error = StoreError(f"unexpected {type(failure).__name__}: {failure}")
             raise
         finally:
             with self._condition:
                 self.transactions += 1
+                self._failures += error is not None
                 for each in units:
                     each.error, each.done = error, True
                 self._condition.notify_all()

@@ -2,26 +2,17 @@
 
 import logging
 import time
-from collections.abc import Callable
 
 from gateway_brokers import FaultyEnvironment, ThreadBroker, logged
 from gateway_client import RawClient
 from gateway_transactions import Transactional, stable_and_aborted
+from test_maintenance_faults import until
 
 from odradek.gateway.coordinators import transactions
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 
 STATE = "__transaction_state"
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Poll for a minute; a condition that never holds is a failure."""
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not happen within a minute")
 
 
 def reload(broker: ThreadBroker, client: RawClient) -> None:
@@ -71,7 +62,7 @@ def test_the_next_transaction_is_not_completed_without_its_markers(tmp_path, mon
         client.create_topic("u")
         producer = decided(broker, client, other)
         broker.env.no_writes.clear()
-        wait_until(lambda: producer.state() == "CompleteCommit")
+        until(lambda: producer.state() == "CompleteCommit")
         assert producer.add("u", 0) == {0}
         assert producer.write("u", b"second") == 0
         broker.env.no_writes.add("u-0")
@@ -79,7 +70,7 @@ def test_the_next_transaction_is_not_completed_without_its_markers(tmp_path, mon
         time.sleep(1.5)  # for a task of the first transaction, of which nothing could be seen earlier
         assert producer.state() == "PrepareCommit"
         broker.env.no_writes.clear()
-        wait_until(lambda: producer.state() == "CompleteCommit")
+        until(lambda: producer.state() == "CompleteCommit")
         assert stable_and_aborted(client, "u") == (2, [])
 
 
@@ -101,9 +92,9 @@ def test_a_shard_that_could_not_be_loaded_is_loaded_again_without_a_request(tmp_
         broker.make_env = Unreadable
         broker.start()
         with RawClient(broker.address) as again:
-            wait_until(lambda: logged(broker_log, logging.ERROR, "cannot open partition=__transaction_state"))
+            until(lambda: logged(broker_log, logging.ERROR, "cannot open partition=__transaction_state"))
             broker.env.no_reads.clear()
-            wait_until(lambda: stable_and_aborted(again, "t") == (2, [0]))
+            until(lambda: stable_and_aborted(again, "t") == (2, [0]))
 
 
 def test_a_shard_whose_write_failed_is_loaded_again_without_a_request(broker_log):
@@ -114,6 +105,6 @@ def test_a_shard_whose_write_failed_is_loaded_again_without_a_request(broker_log
         assert producer.add("t", 0) == {0}
         assert producer.write("t", b"first") == 0
         broker.env.no_writes.add(STATE)
-        wait_until(lambda: logged(broker_log, logging.ERROR, "coordinator shard discarded"))
+        until(lambda: logged(broker_log, logging.ERROR, "coordinator shard discarded"))
         broker.env.no_writes.clear()
-        wait_until(lambda: stable_and_aborted(client, "t") == (2, [0]))
+        until(lambda: stable_and_aborted(client, "t") == (2, [0]))

@@ -12,7 +12,7 @@ The leader creates topics, as for an admin client; every node publishes committe
 import random
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, cast
@@ -226,6 +226,28 @@ class Cluster:
         return len(brokers) == len(NODES) and not any(
             self.seen.lacks(each.services.metadata.image) for each in brokers.values()
         )
+
+
+def play(seed: int, scenario: Callable[[Cluster, trio.Nursery], Awaitable[None]]) -> None:
+    """Play one scenario on three nodes without random faults; all of them must be alive at its end."""
+    cluster = Cluster(seed, {})
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for host in cluster.hosts.values():
+                host.start(nursery)
+            await scenario(cluster, nursery)
+            assert len(cluster.brokers()) == len(NODES)
+            for host in cluster.hosts.values():
+                await host.crash(power_cut=False)
+            nursery.cancel_scope.cancel()
+
+    try:
+        run_virtually(seed, main)
+    except BaseExceptionGroup as group:
+        raise leaves(group)[0] from None
+    finally:
+        cluster.world.close()
 
 
 def _registration(broker: Broker, node: int) -> BrokerRegistration:

@@ -6,11 +6,11 @@ from typing import TypeVar
 import outcome
 import pytest
 import trio
-from sim_quorum import NODES, Cluster, leaves
+from sim_quorum import NODES, Cluster, play
 
 from odradek.coordinator.quorum.values import State
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.testing.simulation import NetworkFaults, run_virtually
+from odradek.gateway.testing.simulation import NetworkFaults
 from odradek.storage_backends.interface import StoreError
 
 T = TypeVar("T")
@@ -76,23 +76,10 @@ async def fail_the_candidate(cluster: Cluster, nursery: trio.Nursery) -> None:
 @pytest.mark.parametrize("seed", [2, 4, 5])
 def test_an_acknowledged_topic_is_kept(seed: int) -> None:
     """The candidate was elected without the records that its Vote requests had claimed, and the others cut them."""
-    cluster = Cluster(seed, {})
 
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            for host in cluster.hosts.values():
-                host.start(nursery)
-            await fail_the_candidate(cluster, nursery)
-            assert len(cluster.brokers()) == len(NODES)
-            for broker in cluster.brokers().values():
-                assert not cluster.seen.lacks(broker.services.metadata.image)
-            for host in cluster.hosts.values():
-                await host.crash(power_cut=False)
-            nursery.cancel_scope.cancel()
+    async def scenario(cluster: Cluster, nursery: trio.Nursery) -> None:
+        await fail_the_candidate(cluster, nursery)
+        for broker in cluster.brokers().values():
+            assert not cluster.seen.lacks(broker.services.metadata.image)
 
-    try:
-        run_virtually(seed, main)
-    except BaseExceptionGroup as group:
-        raise leaves(group)[0] from None
-    finally:
-        cluster.world.close()
+    play(seed, scenario)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import trio
-from sim_quorum import NODES, Cluster, leaves
+from sim_quorum import NODES, Cluster, play
 
 from odradek.coordinator.quorum.values import State
-from odradek.gateway.testing.simulation import NetworkFaults, run_virtually
+from odradek.gateway.testing.simulation import NetworkFaults
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -84,21 +84,4 @@ async def lose_the_leadership(cluster: Cluster, nursery: trio.Nursery) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_follower_does_not_publish_what_it_has_loaded_as_the_controller(seed: int) -> None:
     """It published a delta to an image that was no longer its last one, and ended."""
-    cluster = Cluster(seed, {})
-
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            for host in cluster.hosts.values():
-                host.start(nursery)
-            await lose_the_leadership(cluster, nursery)
-            assert len(cluster.brokers()) == len(NODES)
-            for host in cluster.hosts.values():
-                await host.crash(power_cut=False)
-            nursery.cancel_scope.cancel()
-
-    try:
-        run_virtually(seed, main)
-    except BaseExceptionGroup as group:
-        raise leaves(group)[0] from None
-    finally:
-        cluster.world.close()
+    play(seed, lose_the_leadership)

@@ -9,7 +9,7 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, only, produce_request
 from gateway_groups import commit_error, committed, find
 from gateway_transactions import Transactional, Transactional2
-from role_fakes import NODE, OTHER, TOPIC_ID, HeldUp, Inline, publish, sent, with_partitions
+from role_fakes import NODE, OTHER, TOPIC_ID, HeldUp, Inline, publish, replicas_over, sent, with_partitions
 from trio.testing import wait_all_tasks_blocked
 
 from odradek.coordinator.metadata.image.delta import MetadataDelta
@@ -199,8 +199,7 @@ def store() -> MemoryStore:
 @pytest.fixture
 def replicas(store: MemoryStore, nursery: trio.Nursery) -> Replicas:
     env = Inline()
-    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
-    return Replicas(resources, NODE, lambda _image, _topic: LogConfig())
+    return replicas_over(store, nursery, env)
 
 
 async def test_nothing_is_set_aside_before_the_image_is_current(replicas: Replicas, store: MemoryStore) -> None:
@@ -239,20 +238,19 @@ async def test_what_cannot_be_written_is_lost_where_others_could_lead(
 async def test_a_log_is_unwritable_from_a_write_that_fails_to_one_that_does_not(nursery: trio.Nursery) -> None:
     env, plan = Inline(), FaultPlan(random.Random(1))
     store = FaultyStore(MemoryStore(MemoryMedium()), plan)
-    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
-    replicas = Replicas(resources, NODE, lambda _image, _topic: LogConfig())
+    replicas = replicas_over(store, nursery, env)
     publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
     replica = await replicas.leader("t", 0)
     plan.mix.write_error = 1.0
     replica.append(memoryview(batch_of(b"lost")), AppendOrigin.CLIENT)
     with pytest.raises(StoreError):
         await replica.durable(1).wait()
-    assert list(resources.unwritable_since_ms) == [replica.key]
+    assert list(replicas.resources.unwritable_since_ms) == [replica.key]
     plan.mix.write_error = 0.0
     await replica.ensure_open()
     assert not isinstance(replica.append(memoryview(batch_of(b"taken")), AppendOrigin.CLIENT), Rejected)
     await replica.durable(1).wait()
-    assert resources.unwritable_since_ms == {}
+    assert replicas.resources.unwritable_since_ms == {}
 
 
 async def test_the_log_of_a_moved_partition_that_cannot_be_deleted_is_kept_until_it_can(
@@ -260,8 +258,7 @@ async def test_the_log_of_a_moved_partition_that_cannot_be_deleted_is_kept_until
 ) -> None:
     env, plan = Inline(), FaultPlan(random.Random(1))
     faulty = FaultyStore(store, plan)
-    resources = LogResources(faulty, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
-    replicas = Replicas(resources, NODE, lambda _image, _topic: LogConfig())
+    replicas = replicas_over(faulty, nursery, env)
     mine = PartitionImage((1, 2), (1, 2), NODE, 0, 0)
     delta = publish(replicas, with_partitions(mine, mine))
     replicas.image_is_current()
@@ -395,8 +392,7 @@ async def test_a_follower_of_a_new_leader_fetches_once_what_it_has_of_the_last_o
     store: MemoryStore, nursery: trio.Nursery
 ) -> None:
     env, leader = HeldUp(), Leader()
-    resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1000), 1000, Repeats())
-    replicas = Replicas(resources, NODE, lambda _image, _topic: LogConfig())
+    replicas = replicas_over(store, nursery, env)
     delta = publish(replicas, with_partitions(PartitionImage((2, 3, 1), (2, 3, 1), OTHER, 4, 0)))
     replica = replicas.find("t", 0)
     await replica.ensure_open()
