@@ -34,7 +34,8 @@ below the high watermark. Since offsets only grow, `_ongoing` is in offset order
 
 A transactional batch may open a transaction here only with a guard of the producer (`transaction_guard.py`), whether a
 client or a coordinator wrote it. The producer's first transactional batch and every marker delete the guard, and a
-batch whose guard is gone is refused with INVALID_TXN_STATE. Guards are not stored: a rebuilt log has none.
+batch whose guard is gone is refused with INVALID_TXN_STATE. Guards are not stored: a rebuilt log has none. They expire
+as producers do.
 
 While a transaction of an earlier epoch is open, no batch opens a new one: the earlier marker was lost, which requires
 an unclean election, and both transactions would end with the same marker, so that the aborted one would be committed.
@@ -395,7 +396,12 @@ class Producers:
         return min((first_offset for first_offset, _ in self._unreplicated if first_offset < first), default=first)
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
-        """Remove producers without writes for `expiration_ms` and without an open transaction; returns their ids."""
+        """Remove producers without writes for `expiration_ms` and without an open transaction; returns their ids.
+
+        Guards of refused batches that were not sent again expire, too. They are not stored: their ids are not returned.
+        """
+        for producer_id in [key for key, guard in self._guards.items() if guard.is_expired(now_ms, expiration_ms)]:
+            del self._guards[producer_id]
         expired = [
             producer_id
             for producer_id, entry in self._entries.items()

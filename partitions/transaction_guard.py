@@ -27,12 +27,22 @@ class VerificationGuard:
     Guards are compared by identity. `adds_partition` is True if the producer uses transaction version 2.
     """
 
-    __slots__ = ("adds_partition", "lowest_sequence", "producer_epoch")
+    __slots__ = ("_found_ms", "adds_partition", "lowest_sequence", "producer_epoch")
 
     def __init__(self, producer_epoch: int, sequence: int, *, adds_partition: bool) -> None:
         self.producer_epoch = producer_epoch
         self.lowest_sequence = sequence
         self.adds_partition = adds_partition
+        self._found_ms: int | None = None
+
+    def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
+        """True if an earlier call found the guard already, at least `expiration_ms` ago.
+
+        The age counts from the first call, so that a verification needs no clock.
+        """
+        if self._found_ms is None:
+            self._found_ms = now_ms
+        return now_ms - self._found_ms >= expiration_ms
 
     def ask_also(self, producer_epoch: int, sequence: int) -> None:
         """Another batch waits for the same verification."""

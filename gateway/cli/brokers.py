@@ -9,6 +9,7 @@ import trio
 from odradek.gateway.cli.errors import CliError
 from odradek.gateway.supervision.layout import NodePlan, plan, voters_of
 from odradek.gateway.supervision.supervisor import NodeStartError, SupervisedNode, Supervisor, node_command
+from odradek.storage_backends.directories import make_directory
 
 
 def serve_brokers(
@@ -33,7 +34,7 @@ def serve_brokers(
     if metrics is not None and (metrics[1] == 0 or metrics[1] + brokers > 65536):
         raise click.BadParameter("with --brokers, --metrics needs a port with as many above it", param_hint="--metrics")
     nodes = plan(data, host, ports, controllers, dict(settings))
-    data.mkdir(parents=True, exist_ok=True)
+    make_directory(data)
     supervised = [
         SupervisedNode(each, node_command(_written(data, each), [*arguments, *_of_node(each.node_id, metrics)]))
         for each in nodes

@@ -110,6 +110,7 @@ class ShardRuntime(Generic[S]):
         self._defect = ""
         self._opened = Condition()
         self.shard: S = make()
+        self._loading: S | None = None
         self._tokens = itertools.count(1)
         self.replies: dict[Token, Completion[object]] = {}
         self._undecodable = Episodes(log, replica.repeats, logging.ERROR)
@@ -144,13 +145,15 @@ class ShardRuntime(Generic[S]):
         return self.replica.log.log_end_offset
 
     def change(self, change: Callable[[S], None]) -> None:
-        """Change the shard's state outside its records, such as its settings."""
+        """Change the shard's state outside its records, such as its settings; also that of one that is being loaded."""
         change(self.shard)
+        if self._loading is not None:
+            change(self._loading)
 
     async def load(self) -> None:
         """Replay the log into a new shard. Raises CoordinatorUnavailable when the partition cannot be read."""
         self.state = ShardState.LOADING
-        shard = self._make()
+        shard = self._loading = self._make()
         try:
             await self._replay_log(shard)
         except (PartitionUnavailable, StoreError) as error:  # the replica has logged the cause
@@ -168,6 +171,7 @@ class ShardRuntime(Generic[S]):
         else:
             self._activate(shard)
         finally:
+            self._loading = None
             if self.state is ShardState.LOADING:  # failed or cancelled
                 self.state = ShardState.NEW
                 self._reload_later()

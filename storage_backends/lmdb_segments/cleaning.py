@@ -15,9 +15,9 @@ from pathlib import Path
 import lmdb
 
 from odradek.partitions.model import AbortedTransaction, LogWrite, StoredBatch
+from odradek.storage_backends.directories import sync_directory
 from odradek.storage_backends.interface import SegmentInfo, StoreError
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
-from odradek.storage_backends.lmdb_segments.files import sync_directory
 from odradek.storage_backends.lmdb_segments.layout import (
     CLEANED_SUFFIX,
     META_KEY,

@@ -5,18 +5,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from odradek.storage_backends.directories import sync_directory
 from odradek.storage_backends.interface import StoreLockedError
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def write_durably(path: Path, content: bytes) -> None:

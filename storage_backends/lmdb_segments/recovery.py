@@ -15,11 +15,11 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.storage_backends.directories import sync_directory
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError, StoreFormatError
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.cleaning import finish_cleanings, put_in_place, read_cleaned
 from odradek.storage_backends.lmdb_segments.context import StoreContext, purge
-from odradek.storage_backends.lmdb_segments.files import sync_directory
 from odradek.storage_backends.lmdb_segments.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from odradek.partitions.model import AbortedTransaction
+from odradek.storage_backends.directories import sync_directory
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo, StoreCorruptError
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.context import StoreContext
-from odradek.storage_backends.lmdb_segments.files import sync_directory
 from odradek.storage_backends.lmdb_segments.layout import (
     META_KEY,
     SegmentMeta,

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import cast
 
 from odradek.partitions.model import PartitionKey
+from odradek.storage_backends.directories import make_directory, sync_directory
 from odradek.storage_backends.interface import (
     LogPolicy,
     StoreCorruptError,
@@ -21,7 +22,7 @@ from odradek.storage_backends.interface import (
 from odradek.storage_backends.lmdb_segments.advice import in_shell, what_is_lost
 from odradek.storage_backends.lmdb_segments.context import FileRemover, StoreContext, purge
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
-from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id, sync_directory, write_durably
+from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id, write_durably
 from odradek.storage_backends.lmdb_segments.layout import (
     DELETED_SUFFIX,
     FORMAT_FILE,
@@ -77,7 +78,7 @@ class LmdbStore:
             if root.is_dir():
                 _check_format(root)  # before the lock file is created, so that a refused directory is not changed
                 _read_properties(root / PROPERTIES_FILE)
-            root.mkdir(parents=True, exist_ok=True)
+            make_directory(root)
             self._lock = DirectoryLock(root / LOCK_FILE)
             try:
                 _check_format(root)

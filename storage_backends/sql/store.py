@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection, TextClause, text
 
 from odradek.partitions.model import PartitionKey
+from odradek.storage_backends.directories import make_directory
 from odradek.storage_backends.interface import LogPolicy, StoreError, StoreSpace, StrayLog
 from odradek.storage_backends.malloc import keep_buffers
 from odradek.storage_backends.options import StoreOptions
@@ -287,7 +288,7 @@ class SqlStore:
 
 def _make_folder(database: Database) -> None:
     try:
-        Path(database.path).parent.mkdir(parents=True, exist_ok=True)
+        make_directory(Path(database.path).parent)
     except OSError as error:
         raise mapped(error, database.location, "making the folder") from error
 

@@ -1,6 +1,6 @@
 """The guard around a request to the transaction coordinator (KIP-890), and the order of batches that it keeps."""
 
-from partition_fakes import Partition, end_marker, of_producer
+from partition_fakes import NOW_MS, Partition, end_marker, of_producer
 
 from odradek.partitions.config import LogConfig
 from odradek.partitions.results import Appended, Duplicate, Rejected
@@ -118,3 +118,16 @@ def test_a_retry_is_a_retry_though_others_wait():
     partition.mark(end_marker(P, committed=True))
     guard = partition.leader.verification(P, 0, 0)
     assert isinstance(partition.append(batch(0), guard=guard), Duplicate)
+
+
+def test_the_guard_of_a_refused_batch_that_is_not_sent_again_expires():
+    partition = Partition(LogConfig(transaction_verification=True, producer_id_expiration_ms=1000))
+    guard = partition.leader.verification(P, 0, 0)
+    assert partition.log.expire_producers(NOW_MS) is None
+    assert partition.log.expire_producers(NOW_MS + 999) is None
+    assert not partition.leader.is_overtaken(P, guard)
+    assert partition.log.expire_producers(NOW_MS + 1000) is None
+    assert partition.leader.is_overtaken(P, guard)
+    assert code(partition.append(batch(0), guard=guard)) is ErrorCode.INVALID_TXN_STATE
+    again = partition.leader.verification(P, 0, 0)
+    assert isinstance(partition.append(batch(0), guard=again), Appended)

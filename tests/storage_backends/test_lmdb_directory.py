@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import lmdb
 import pytest
@@ -17,6 +18,23 @@ from odradek.storage_backends.testing.access import fill, joined, read_all
 from odradek.storage_backends.testing.keys import DOTTED, KEY, LONGEST, SIBLING
 
 OPTIONS = StoreOptions(map_slack_bytes=4 << 20)
+
+
+@pytest.mark.parametrize("url", ["lmdb://{}/a/b", "sqlite:///{}/a/b/store.db"])
+def test_the_names_of_new_directories_are_durable(tmp_path, monkeypatch, url):
+    """Else a crash of the system could lose the whole store, with all that it has acknowledged."""
+    synced = []
+
+    def record(fd, fsync=os.fsync):
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", record)
+    open_store(url.format(tmp_path)).close()
+    assert {str(tmp_path), str(tmp_path / "a")} <= set(synced)
+    synced.clear()
+    open_store(url.format(tmp_path)).close()
+    assert str(tmp_path) not in synced
 
 
 class TestLock:

@@ -103,6 +103,18 @@ async def test_a_coordinator_loads_again_when_what_was_being_stored_is_lost(nurs
     assert (runtime.state, runtime.shard.count, runtime.reload_at_ms) == (ShardState.ACTIVE, 0, None)
 
 
+async def test_a_setting_that_changes_while_a_shard_loads_is_applied_to_that_shard(nursery: trio.Nursery) -> None:
+    env = HeldUp()
+    replicas, _ = faulty_replicas(nursery, env)
+    runtime, _ = await loading(replicas, nursery)
+    changed: list[Recorded] = []
+    runtime.change(changed.append)
+    env.go.set()
+    await wait_all_tasks_blocked()
+    assert runtime.state is ShardState.ACTIVE
+    assert runtime.shard in changed
+
+
 async def test_a_coordinator_that_is_stopped_while_it_loads_stays_stopped(nursery: trio.Nursery) -> None:
     env = HeldUp()
     replicas, plan = faulty_replicas(nursery, env)
