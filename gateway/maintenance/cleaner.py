@@ -95,9 +95,8 @@ class LogCleaner:
         except (PartitionUnavailable, StoreError) as error:
             self._note(("clean", replica.key), error, "cleaning failed partition=%s cause=%s", replica.key, error)
             return False
-        except Exception:
-            log.exception("log cannot be compacted because of a defect partition=%s", replica.key)
-            self._uncleanable.add(replica)
+        except Exception:  # noqa: BLE001 - logged with its trace
+            self._exclude(replica)
             return False
         finally:
             self._busy.discard(replica)
@@ -127,19 +126,24 @@ class LogCleaner:
 
     async def _look_at(self, replica: Replica) -> "Cleaning | None":
         """The cleaning that a log needs; None if the log is not available now."""
-        from odradek.partitions.compaction.plan import first_dirty_offset, plan_cleaning
-
         try:
-            view = await replica.view()
-            config = replica.config
-            dirty = first_dirty_offset(view.clean_offset, view.log_start_offset, view.log_end_offset)
-            oldest_ms = None
-            if config.max_compaction_lag_ms != NO_LIMIT and dirty < view.segments[-1].base_offset:
-                oldest_ms = await _first_timestamp(replica, dirty)
+            return await self._planned(replica)
         except (PartitionUnavailable, StoreError, InvalidRecordBatch) as error:
             what = ("look", replica.key)
             self._note(what, error, "cannot look for dirty segments partition=%s cause=%s", replica.key, error)
-            return None
+        except Exception:  # noqa: BLE001 - logged with its trace
+            self._exclude(replica)
+        return None
+
+    async def _planned(self, replica: Replica) -> "Cleaning":
+        from odradek.partitions.compaction.plan import first_dirty_offset, plan_cleaning
+
+        view = await replica.view()
+        config = replica.config
+        dirty = first_dirty_offset(view.clean_offset, view.log_start_offset, view.log_end_offset)
+        oldest_ms = None
+        if config.max_compaction_lag_ms != NO_LIMIT and dirty < view.segments[-1].base_offset:
+            oldest_ms = await _first_timestamp(replica, dirty)
         return plan_cleaning(
             view.segments,
             first_dirty=dirty,
@@ -148,6 +152,11 @@ class LogCleaner:
             now_ms=self._env.wall_ms(),
             oldest_dirty_ms=oldest_ms,
         )
+
+    def _exclude(self, replica: Replica) -> None:
+        """Clean this log no more after an unexpected exception, which concerns it alone and must not end the broker."""
+        log.exception("log cannot be compacted because of a defect partition=%s", replica.key)
+        self._uncleanable.add(replica)
 
 
 async def _first_timestamp(replica: Replica, offset: int) -> int | None:

@@ -8,11 +8,13 @@ from random import Random
 
 import pytest
 import trio
-from gateway_brokers import FaultyEnvironment, ProcessBroker, ThreadBroker, logged
+from gateway_brokers import FaultyEnvironment, ProcessBroker, ThreadBroker, internal_errors, logged
 from gateway_client import RawClient, batch_of
 from test_retention import SMALL, alter, await_start
 
+from odradek.gateway.maintenance import cleaning_pass
 from odradek.gateway.replication.assignment import Assignment
+from odradek.partitions.compaction import plan as compaction_plan
 from odradek.partitions.results import EpochEnd
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
@@ -118,6 +120,31 @@ class TestCleaning:
         alter(client, "t", retention_bytes="1000")
         await_start(client, "t", 4)
         assert offsets(client, "t") == [4]
+
+    @pytest.mark.parametrize("step", ["plan", "pass"])
+    def test_a_defect_concerns_one_log(self, broker, client, broker_log, monkeypatch, step):
+        def planned(segments, *, plan=compaction_plan.plan_cleaning, **given):
+            assert step != "plan" or len(segments) != 6
+            return plan(segments, **given)
+
+        def cleaning_of(replica, *given, make=cleaning_pass.CleaningPass):
+            assert step != "pass" or replica.key.topic != "t"
+            return make(replica, *given)
+
+        monkeypatch.setattr(compaction_plan, "plan_cleaning", planned)
+        monkeypatch.setattr(cleaning_pass, "CleaningPass", cleaning_of)
+        client.create_topic("t", **KEYED)
+        client.create_topic("u", **KEYED)
+        put(client, "t", *[b"a"] * 6)
+        put(client, "u", *[b"a"] * 4)
+        clean(broker)  # ends with the failure
+        clean(broker)
+        assert offsets(client, "t") == [0, 1, 2, 3, 4, 5]
+        assert offsets(client, "u") == [2, 3]
+        assert [text for text in internal_errors(broker_log.records) if "partition=t-0" in text]
+        broker_log.clear()
+        clean(broker)
+        assert not logged(broker_log, logging.ERROR, "because of a defect")
 
     def test_a_producers_retry_is_still_known(self, broker, client):
         client.create_topic("t", **KEYED)
