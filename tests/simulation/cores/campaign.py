@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 import quorum_world
 import replication_world
 import voters_world
-from quorum_faults import DOWNLOADING
+from quorum_faults import DOWNLOADING, FAILING
 
 KINDS: Final = {
     "quorum-3": partial(quorum_world.simulate, voters=3),
@@ -36,6 +36,10 @@ KINDS: Final = {
     "voters-3": partial(voters_world.changing, voters=3),
     "voters-5": partial(voters_world.changing, voters=5),
     "replication": replication_world.simulate,
+    "failing-3": partial(quorum_world.simulate, voters=3, faults=FAILING),
+    "failing-5": partial(quorum_world.simulate, voters=5, faults=FAILING),
+    "failing-voters-3": partial(voters_world.changing, voters=3, faults=FAILING),
+    "failing-replication": partial(replication_world.simulate, faults=replication_world.FAILING),
 }
 """Each takes `seed` and `seconds`, the duration of the faults."""
 HEALING_OF_A_QUORUM_S: Final = 46
@@ -49,6 +53,9 @@ SHOWN: Final = {
     "proposals answered": "ISR proposals",
     "change_NONE": "changes of voters",
     "voter_lost": "disks of voters lost",
+    "sync_failed": "failed syncs",
+    "commits failed": "failed commits",
+    "leading logs opened again": "leaders' logs opened again",
 }
 """The tallies of each kind that the summary shows."""
 PROGRESS_S: Final = 10.0
@@ -69,7 +76,7 @@ class Run(NamedTuple):
     @property
     def expected_s(self) -> int:
         """The approximate simulated duration."""
-        if self.kind == "replication":
+        if self.kind.endswith("replication"):
             return self.seconds + 4
         rests = ceil(self.seconds / quorum_world.BOUT_S) - 1
         return self.seconds + rests * (quorum_world.LAST_FAULT_S + quorum_world.REST_S) + HEALING_OF_A_QUORUM_S

@@ -95,7 +95,7 @@ class Log:
         self.disk = disk
         self.entries = list(disk.records)
         self.durable_end_offset = len(self.entries)
-        self.syncing = False
+        self.syncing = self.failed = False
         self.cuts = 0
         self.compared = 0
         self._taken: Content | None = None
@@ -151,20 +151,36 @@ class Log:
         self.disk.records += self.entries[len(self.disk.records) : mark]
         self.durable_end_offset = mark
 
+    def fail_sync(self, mark: int, *, is_kept: bool) -> None:
+        """The sync has failed: the log refuses records until it is opened again, and its disk may have these."""
+        self.syncing, self.failed = False, True
+        if is_kept:
+            self.disk.records += self.entries[len(self.disk.records) : mark]
+
+    def open_again(self) -> None:
+        """The failed log has what is on the disk, and is durable."""
+        self.failed = False
+        end_offset = len(self.disk.records)
+        self._forget_from(end_offset)
+        self.durable_end_offset = end_offset
+
     def cut(self, offset: int) -> None:
+        self._forget_from(offset)
+        del self.disk.records[offset:]
+        self.durable_end_offset = min(self.durable_end_offset, offset)
+
+    def _forget_from(self, offset: int) -> None:
         self.cuts += 1
         self.syncing = False
         del self.entries[offset:]
         self._sets.cut(offset)
         self._seen = min(self._seen, offset)
-        del self.disk.records[offset:]
-        self.durable_end_offset = min(self.durable_end_offset, offset)
         self._changed_from(offset)
 
     def restart(self, snapshot: SnapshotId) -> None:
         """Restarts the log behind a snapshot."""
         self.cuts += 1
-        self.syncing = False
+        self.syncing = self.failed = False
         self.entries = list(self.disk.snapshots[snapshot].records())
         self._sets.begin(None)
         self._seen = 0

@@ -23,6 +23,7 @@ class Faults:
     keeps_unsynced: float = 0.5
     snapshot_every: int = 10
     snapshots_kept: int = 2
+    sync_failure: float = 0.0
 
     @classmethod
     def drawn(cls, chance: random.Random) -> "Faults":
@@ -53,3 +54,6 @@ DOWNLOADING: Final = Faults(
     snapshots_kept=1,
 )
 """Nodes that fall far behind, and crash during a download."""
+
+FAILING: Final = Faults(sync_us=(100, 400_000), kinds=("crash", "cut_off"), every_us=SECOND // 2, sync_failure=0.4)
+"""Disks that are slow, and often fail to sync the log, which is then opened again."""

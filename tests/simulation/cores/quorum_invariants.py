@@ -108,6 +108,12 @@ class Oracle:
         if before != (previous, value):
             raise Violation(Invariant.MATCHING, f"offset {offset} of epoch {epoch} at node {node.id}")
 
+    def loses(self, node: "Node", offset: int) -> None:
+        """A leader's log loses from `offset` on what no other node has, since it was not durable."""
+        for at in range(offset, len(node.log.entries)):
+            if node.log.entries[at][0] == node.core.epoch and node.core.state is State.LEADER:
+                del self._written[at, node.core.epoch]
+
     def fetches(self, node: "Node", offset: int) -> None:
         """All records below `offset` are the same on the disk; they are compared once, unless cut since."""
         log, records, start = node.log, node.disk.records, node.log.compared

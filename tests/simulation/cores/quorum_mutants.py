@@ -7,7 +7,7 @@ import pytest
 import quorum_node
 from plant import inside, plant
 from quorum_disks import Log
-from quorum_faults import DOWNLOADING, VOTING, Faults
+from quorum_faults import DOWNLOADING, FAILING, VOTING, Faults
 from quorum_invariants import Invariant
 from quorum_node import Node
 
@@ -53,6 +53,23 @@ def fetch_before_sync(patch: pytest.MonkeyPatch) -> None:
             self._log.durable_end_offset = durable
 
     plant(patch, Quorum, "_fetches", eager)
+
+
+def stands_before_sync(patch: pytest.MonkeyPatch) -> None:
+    """A node stands for election with records that are not durable, and that its log may lose when it is opened again.
+
+    It then leads without them, and the others cut committed records off.
+    """
+    time_out = inside(Quorum, "_time_out")
+
+    def eager(self: Any, now_ms: int) -> None:
+        durable, self._log.durable_end_offset = self._log.durable_end_offset, self._log.end_offset
+        try:
+            time_out(self, now_ms)
+        finally:
+            self._log.durable_end_offset = durable
+
+    plant(patch, Quorum, "_time_out", eager)
 
 
 def leader_counts_unsynced(patch: pytest.MonkeyPatch) -> None:
@@ -258,6 +275,7 @@ MUTANTS = {
     "vote_not_persisted": Mutant(vote_not_persisted, Invariant.VOTES_ONCE, faults=VOTING),
     "sent_before_persisted": Mutant(sent_before_persisted, Invariant.VOTES_ONCE, faults=VOTING),
     "fetch_before_sync": Mutant(fetch_before_sync, Invariant.SYNCED),
+    "stands_before_sync": Mutant(stands_before_sync, Invariant.COMPLETE, faults=FAILING),
     "leader_counts_unsynced": Mutant(leader_counts_unsynced, Invariant.MAJORITY),
     "mark_after_sync": Mutant(mark_after_sync, Invariant.SYNCED),
     "no_truncation": Mutant(no_truncation, Invariant.MATCHING),

@@ -1,7 +1,8 @@
 """One machine of the quorum's simulation: the production state machine, its log and its disk.
 
 A node carries out a `Ready` in its order, and handles no event meanwhile. Syncs of the log, writes of the election
-state and of snapshots take time. A crash loses what was not synced, or by chance a part of it.
+state and of snapshots take time. A crash loses what was not synced, or by chance a part of it. When a sync fails, the
+log refuses records until it has been opened again, and then has what is on the disk.
 """
 
 from collections import deque
@@ -178,6 +179,7 @@ class Node:
         cut_at = ready.cut_at
 
         def done() -> None:
+            self._open_again()
             self.log.cut(cut_at)
             self._finish(ready, reply)
             self.run(lambda: self.core.durable(self.now_ms))
@@ -211,7 +213,10 @@ class Node:
             if ready.role.state is State.LEADER:
                 self.world.tally["elections"] += 1
                 self.leads_since_us = self.world.now_us
-                self.append([(ready.role.epoch, 0)])
+                if self.log.failed:
+                    self.inbox.append(self._hand_over)
+                else:
+                    self.append([(ready.role.epoch, 0)])
         for send in ready.sends:
             self._send(send)
         if reply is not None:
@@ -298,7 +303,10 @@ class Node:
             if self.core.answered(source, number, answer, self.now_ms):
                 self._store(answer, records)
         elif self.core.answered(source, number, answer, self.now_ms):
-            self.append(records)
+            if records and self.log.failed:
+                self.core.not_stored(None, self.now_ms)
+            else:
+                self.append(records)
             self.core.durable(self.now_ms)
 
     def _store(self, answer: FetchSnapshotAnswer, records: list[Entry]) -> None:
@@ -366,15 +374,35 @@ class Node:
         self._sync()
 
     def _sync(self) -> None:
-        if self.log.syncing or self.log.durable_end_offset >= self.log.end_offset:
+        if self.log.syncing or self.log.failed or self.log.durable_end_offset >= self.log.end_offset:
             return
         mark, cuts = self.log.begin_sync(), self.log.cuts
-        self.after(self.sync_us(), lambda: self._synced(mark) if cuts == self.log.cuts else None)
+        failure, chance = self.world.faults.sync_failure, self.world.chance
+        end = self._fail if failure and chance.random() < failure else self._synced
+        self.after(self.sync_us(), lambda: end(mark) if cuts == self.log.cuts else None)
 
     def _synced(self, mark: int) -> None:
         self.log.end_sync(mark)
         self.run(lambda: self.core.durable(self.now_ms))
         self._sync()
+
+    def _fail(self, mark: int) -> None:
+        """The sync has failed, as the driver handles it; the writes that wait for it fail."""
+        self.world.tally["sync_failed"] += 1
+        self.log.fail_sync(mark, is_kept=self.world.chance.random() < 0.3)
+        self.waiting.clear()
+        self.run(self._hand_over)
+        self.after(self.sync_us() * 2, self._open_again)
+
+    def _hand_over(self) -> None:
+        self.core.hand_over(self.now_ms)
+
+    def _open_again(self) -> None:
+        if self.log.failed:
+            self.world.oracle.loses(self, len(self.disk.records))
+            self.log.open_again()
+            self.core.durable(self.now_ms)
+            self.run(lambda: None)
 
     # Snapshots
 
@@ -414,10 +442,10 @@ class Node:
         self.after(self.sync_us(), trimmed)
 
     def propose(self, value: int) -> bool:
-        if not self.alive or self.busy or self.core.state is not State.LEADER:
+        if not self.alive or self.busy or self.log.failed or self.core.state is not State.LEADER:
             return False
         entry = (self.core.epoch, value)
-        if self.log.entries[-1][0] != self.core.epoch:
+        if self.log.last_epoch != self.core.epoch and not self.core.is_sole_voter:
             return False
         self.waiting.append((self.log.end_offset, entry))
         self.append([entry])

@@ -8,6 +8,7 @@ from plant import inside, plant
 from replication_invariants import Invariant
 
 from odradek.gateway.replication import following
+from odradek.gateway.replication.assignment import Assignment
 from odradek.partitions.follower import Follower
 from odradek.partitions.in_sync import InSyncReplicas
 from odradek.partitions.leader import FollowerFetch, Leader
@@ -19,6 +20,8 @@ from odradek.partitions.results import FetchPlan
 class Mutant(NamedTuple):
     plant: Callable[[pytest.MonkeyPatch], None]
     broken: Invariant
+    faults: tuple[str, ...] | None = None
+    from_seed: int = 0
 
 
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
@@ -119,9 +122,19 @@ def unfetched_counts_as_caught_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RemoteReplica, "__init__", remembered)
 
 
+def proposal_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A leader whose log was opened again begins with the ISR of the metadata, though a proposal may be in force."""
+    role_over = Assignment.role_over
+
+    def anew(self: Assignment, *args: Any) -> Any:
+        return role_over(self, *args[:3])
+
+    patch.setattr(Assignment, "role_over", anew)
+
+
 MUTANTS = {
-    mutant.__name__: Mutant(mutant, broken)
-    for mutant, broken in (
+    mutant.__name__: Mutant(mutant, broken, *faults)
+    for mutant, broken, *faults in (
         (no_truncation, Invariant.COMMITTED_SAME),
         (stale_isr_counts, Invariant.IN_SYNC_HOLDS),
         (proposed_do_not_count, Invariant.IN_SYNC_HOLDS),
@@ -131,5 +144,6 @@ MUTANTS = {
         (fetched_before_durable, Invariant.IN_SYNC_HOLDS),
         (committed_below_min_isr, Invariant.IN_SYNC_HOLDS),
         (unfetched_counts_as_caught_up, Invariant.IN_SYNC_HOLDS),
+        (proposal_forgotten, Invariant.IN_SYNC_HOLDS, ("cut_off", "bad_disk", "late", "late"), 80),
     )
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from replication_controller import IDS, MIN_INSYNC, Image
-from replication_disks import DiskReader, Held
+from replication_disks import Batch, DiskReader, Held
 from replication_invariants import Invariant, Violation
 
 if TYPE_CHECKING:
@@ -48,13 +48,14 @@ class Node:
         self.image = world.controller.now
         self.image_at_us = 0
         self.slow_us = 0
+        self.failure = 0.0
 
     # Life cycle
 
     def start(self, *, clean: bool, first: bool = False) -> None:
         self.incarnation += 1
         self.world.changes += 1
-        self.alive, self.rewriting = True, False
+        self.alive, self.rewriting, self.failed = True, False, False
         self.part = MemoryStore(self.medium).open(KEY, LogPolicy(segment_bytes=CONFIG.segment_bytes))
         self.state = PartitionState.restore(self.part.load(), CONFIG)
         self.look_at_disk()
@@ -107,24 +108,26 @@ class Node:
     def standing(self, broker_id: int) -> BrokerStanding | None:
         return self.image.brokers.get(broker_id)
 
-    def take_role(self, *, again: bool = False) -> None:
+    def take_role(self, *, again: bool = False, before: Leader | Follower | None = None) -> None:
         image = self.image
         if self.rewriting:
             return
         if self.role is not None and image.leader_epoch == self.state.leader_epoch and not again:
             if isinstance(self.role, Leader):
                 self.role.assign(Membership(self.id, IDS, image.isr, image.partition_epoch))
-                self.role.advance_at(self.world.now_ms)
-                self.moved()
+                if not self.failed:
+                    self.role.advance_at(self.world.now_ms)
+                    self.moved()
             return
-        if image.leader_epoch < self.state.leader_epoch:
+        if self.failed or image.leader_epoch < self.state.leader_epoch:
             return
         membership = Membership(self.id, IDS, image.isr, image.partition_epoch)
         assigned = Assignment(image.leader_epoch, image.leader, image.leader == self.id, membership)
-        self.role, write = assigned.role_over(self.state, self.standing, self.world.now_ms)
+        self.role, write = assigned.role_over(self.state, self.standing, self.world.now_ms, before)
         if isinstance(self.role, Leader):
-            self.world.oracle.leads(self.name, self.durable)
-            self.world.tally["elections"] += 1
+            if not isinstance(before, Leader) or before.state.leader_epoch != image.leader_epoch:
+                self.world.oracle.leads(self.name, self.durable)
+                self.world.tally["elections"] += 1
         else:
             self.fail_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if write is not None:
@@ -148,19 +151,48 @@ class Node:
         )
 
     def committed(self, taken: list[tuple[LogWrite, int]]) -> None:
+        if self.failure and self.world.chance.random() < self.failure:
+            self.commit_failed([write for write, _ in taken])
+            return
         self.part.commit([write for write, _ in taken], sync=True)
         for write, _ in taken:
             for batch in write.batches:
-                data = bytes(batch.data)
-                epoch = int.from_bytes(data[12:16], "big")
-                self.world.oracle.durable(self.name, batch.base_offset, epoch, data)
-                self.durable.append((batch.base_offset, batch.last_offset + 1, data))
+                self.durable.append((batch.base_offset, batch.last_offset + 1, bytes(batch.data)))
+                self.became_durable(self.durable[-1])
         if self.role is not None:
             self.role.durable(taken[-1][1])
         self.moved()
         self.committing = False
         if self.queue:
             self.commit()
+
+    def became_durable(self, batch: Batch) -> None:
+        base_offset, _, data = batch
+        self.world.oracle.durable(self.name, base_offset, int.from_bytes(data[12:16], "big"), data)
+
+    def commit_failed(self, writes: list[LogWrite]) -> None:
+        """Nothing is written any more until the log is opened again; what failed may nevertheless be on the disk."""
+        self.world.tally["commits failed"] += 1
+        if self.world.chance.random() < 0.3:
+            self.part.commit(writes, sync=True)
+        self.queue, self.committing, self.failed = [], False, True
+        self.fail_waits(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.later(self.world.chance.randint(1_000, 50_000), self.open_again)
+
+    def open_again(self) -> None:
+        before, self.failed = self.state, False
+        self.state = PartitionState.restore(self.part.load(), CONFIG)
+        self.state.await_first_batch_retry(before.producers)
+        self.state.raise_high_watermark(before.high_watermark)
+        known = len(self.durable)
+        self.world.changes += 1
+        self.world.tally["leading logs opened again" if isinstance(self.role, Leader) else "logs opened again"] += 1
+        self.look_at_disk()
+        for batch in self.durable[known:]:
+            self.became_durable(batch)
+        self.check_producers()
+        self.take_role(again=True, before=self.role)
+        self.moved()
 
     def moved(self) -> None:
         """Called when the high watermark may have changed."""
@@ -193,6 +225,9 @@ class Node:
 
     def produce(self, data: bytes, acks: int, reply: Callable[[ErrorCode], None]) -> None:
         role = self.role
+        if self.failed:
+            reply(ErrorCode.KAFKA_STORAGE_ERROR)
+            return
         if self.rewriting or not isinstance(role, Leader):
             reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
@@ -228,7 +263,7 @@ class Node:
         self, follower: FollowerFetch, position: FetchPosition, reply: Callable[[FetchPlan | Rejected, bytes], None]
     ) -> None:
         role = self.role
-        if self.rewriting or not isinstance(role, Leader):
+        if self.rewriting or self.failed or not isinstance(role, Leader):
             reply(Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER), b"")
             return
         plan = role.plan_follower_fetch(
@@ -244,7 +279,7 @@ class Node:
         _, proposal = role.record_fetch(follower, plan, self.world.now_ms)
         self.moved()
         if proposal is not None:
-            self.propose(role, proposal)
+            self.propose(proposal)
         data = b""
         if plan.diverging is None and not plan.is_empty:
             data = b"".join(self.part.read(plan.start, plan.end, plan.max_bytes).chunks)
@@ -252,15 +287,15 @@ class Node:
 
     def watch_lag(self) -> None:
         role = self.role
-        if isinstance(role, Leader) and not self.rewriting:
+        if isinstance(role, Leader) and not self.rewriting and not self.failed:
             role.advance_at(self.world.now_ms)
             self.moved()
             proposal = role.shrinking(self.world.now_ms)
             if proposal is not None:
-                self.propose(role, proposal)
+                self.propose(proposal)
         self.later(LAG_MS * 500, self.watch_lag)
 
-    def propose(self, role: Leader, proposal: IsrProposal) -> None:
+    def propose(self, proposal: IsrProposal) -> None:
         """Send it until it is answered; requests and answers may be lost, or late.
 
         Before a request is repeated the connection is reset: the earlier one does not arrive any more, nor is its
@@ -277,15 +312,20 @@ class Node:
             if self.incarnation == incarnation:
                 call()
 
+        def leading() -> Leader | None:
+            """The role that the proposal is of, also over a log that was opened again."""
+            role = self.role
+            return role if isinstance(role, Leader) and role.in_sync.proposal is proposal else None
+
         def answered(number: int, answer: IsrDecision | ErrorCode) -> None:
-            if self.role is role and number == sent:
+            if (role := leading()) is not None and number == sent:
                 self.world.tally["proposals answered"] += 1
                 role.answered(proposal, answer)
                 self.moved()
 
         def again() -> None:
             nonlocal sent
-            if self.role is role and role.in_sync.proposal is proposal:
+            if leading() is not None:
                 sent += 1
                 self.world.send(self.id, 0, partial(ask, sent))
                 self.later(200_000, again)
@@ -298,9 +338,9 @@ class Node:
         """Continues to fetch, one request at a time, once everything fetched is durable."""
         role = self.role
         self.later(self.world.chance.randint(2_000, 15_000), self.fetch)
-        if self.rewriting or not isinstance(role, Follower) or role.leader_id < 0 or self.fetching > self.world.now_us:
+        if self.rewriting or self.failed or not isinstance(role, Follower) or not role.may_fetch:
             return
-        if not role.may_fetch:
+        if role.leader_id < 0 or self.fetching > self.world.now_us:
             return
         self.fetching = self.world.now_us + 100_000
         position, follower = role.position, FollowerFetch(self.id, self.epoch, self.state.log_start_offset)
@@ -318,7 +358,9 @@ class Node:
             return
         self.fetching = 0
         role = self.role
-        if self.rewriting or not isinstance(role, Follower) or role.position != position or isinstance(plan, Rejected):
+        if self.rewriting or self.failed or not isinstance(role, Follower) or role.position != position:
+            return
+        if isinstance(plan, Rejected):
             return
         if plan.diverging is not None:
             self.truncate(role, plan.diverging)

@@ -27,6 +27,8 @@ from odradek.wire.records.reader import read_records
 
 KEPT_OF_THE_TRACE: Final = 2_000
 KINDS: Final = ("crash", "lossy", "cut_off", "one_way", "slow_disk", "late")
+FAILING: Final = (*KINDS, "bad_disk", "bad_disk")
+"""Writes fail, too, and the log is then opened again. The disk may have what has failed."""
 
 
 class World(EventQueue):
@@ -138,6 +140,14 @@ class World(EventQueue):
         node.slow_us = self.chance.randint(10_000, 400_000)
         self.after(self.chance.randint(100_000, 1_500_000), lambda: setattr(node, "slow_us", 0))
 
+    def _bad_disk(self, node: Node) -> None:
+        node.failure = self.chance.choice((0.1, 0.5))
+        node.slow_us = self.chance.choice((0, 400_000))
+        self.after(self.chance.randint(100_000, 1_500_000), partial(self._mend_disk, node))
+
+    def _mend_disk(self, node: Node) -> None:
+        node.slow_us, node.failure = 0, 0.0
+
     def _late(self, _node: Node) -> None:
         self.late_us = self.chance.randint(50_000, 1_500_000)
         self.after(self.chance.randint(500_000, 2_000_000), lambda: setattr(self, "late_us", 0))
@@ -185,7 +195,7 @@ class World(EventQueue):
         self.cut_links.clear()
         self.late_us = 0
         for node in self.nodes.values():
-            node.slow_us = 0
+            self._mend_disk(node)
         acknowledged = self.tally["acknowledged"]
         self.run(self.calm_ms + 4_000)
         now = self.controller.now

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 from quorum_disks import Disk, Entry
-from quorum_faults import DOWNLOADING, KINDS, SECOND, Faults
+from quorum_faults import DOWNLOADING, FAILING, KINDS, SECOND, Faults
 from quorum_invariants import Invariant, Violation
 from quorum_mutants import MUTANTS, old_epoch_committed
 from quorum_world import Result, World, simulate
@@ -40,6 +40,15 @@ def test_every_invariant_holds_where_nodes_fall_far_behind(voters: int) -> None:
     for result in results:
         assert result.violation is None, result.explain()
     assert sum(result.tally["downloaded"] for result in results) > len(results)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("voters", [3, 5])
+def test_every_invariant_holds_where_syncs_fail(voters: int) -> None:
+    results = [simulate(seed, voters, FAILING) for seed in range(rounds(4, 500))]
+    for result in results:
+        assert result.violation is None, result.explain()
+    assert sum(result.tally["sync_failed"] for result in results) > 4 * len(results)
 
 
 def test_the_short_list_meets_every_kind_of_fault() -> None:

@@ -9,11 +9,11 @@ from functools import cache
 import pytest
 from replication_invariants import Invariant, Violation
 from replication_mutants import MUTANTS, earlier_registration_joins
-from replication_world import KINDS, Result, World, simulate
+from replication_world import FAILING, KINDS, Result, World, simulate
 
 from odradek.partitions.follower import Follower
 from odradek.partitions.leader import FollowerFetch, Leader
-from tests.long_form import seeds
+from tests.long_form import rounds, seeds
 
 SHORT = 8
 MANY = 1000
@@ -31,6 +31,14 @@ def test_every_invariant_holds() -> None:
         assert result.tally["acknowledged"] > 20, result.explain()
 
 
+@pytest.mark.torture
+def test_every_invariant_holds_where_writes_fail() -> None:
+    results = [simulate(seed, FAILING) for seed in range(rounds(SHORT, MANY))]
+    for result in results:
+        assert result.violation is None, result.explain()
+    assert sum(result.tally["leading logs opened again"] for result in results) > len(results)
+
+
 def test_the_short_list_meets_every_kind_of_fault() -> None:
     met = sum((simulated(seed).tally for seed in range(SHORT)), Counter())
     assert [kind for kind in KINDS if met[kind] < 3] == []
@@ -46,9 +54,9 @@ def test_a_seed_gives_its_course_again() -> None:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, broken = MUTANTS[name]
+    plant, broken, faults, first = MUTANTS[name]
     plant(monkeypatch)
-    found = (simulate(seed).violation for seed in range(MUTANT_SEEDS))
+    found = (simulate(seed, faults).violation for seed in range(first, first + MUTANT_SEEDS))
     assert any(each.invariant is broken for each in found if each is not None), plant.__doc__
 
 

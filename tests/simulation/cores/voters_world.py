@@ -104,7 +104,7 @@ class ChangingNode(Node):
         """The leader changes the voters, as the driver does it."""
         change = decide()
         self.world.tally[f"change_{change.error.name}"] += 1
-        if change.voters is not None and self.log.entries[-1][0] == self.core.epoch:
+        if change.voters is not None and self.log.entries[-1][0] == self.core.epoch and not self.log.failed:
             self.world.oracle.changed(self, change.voters)
             self.append([(self.core.epoch, change.voters)])
             self.core.durable(self.now_ms)
