@@ -31,7 +31,6 @@ class Difference:
 
 
 _DURABLE = "Odradek acknowledges after a synced commit by default (flush.messages=1), Kafka leaves it to the page cache"
-_ELR = "Kafka 4 writes min.insync.replicas as a cluster-wide dynamic default when it formats its storage (KIP-966)"
 _AT_ONCE = "Odradek has made the topic when it answers; Kafka answers UNKNOWN_TOPIC_OR_PARTITION and is asked again"
 
 _REMEMBERS = (
@@ -43,7 +42,6 @@ KNOWN: tuple[Difference, ...] = (
     Difference("raw-frames", "retry-after-crash", "now.again[[]0]*", _REMEMBERS),
     Difference("raw-frames", "retry-after-crash", "long ago.*", _REMEMBERS),
     Difference("*", "configs", "*flush.messages*", _DURABLE),
-    Difference("*", "configs", "*min.insync.replicas*", _ELR),
     Difference("aiokafka", "unknown-topic", "errors.describe missing[[]0]", _AT_ONCE),
     Difference(
         "raw-frames", "bad-crc", "null", "Kafka fails inside and never answers a null record set; Odradek refuses it"

@@ -21,14 +21,11 @@ from compat_tests.every_version_transactions import refused_batches
 from odradek.wire.api_keys import ADVERTISED, OWN_VERSIONS, ApiKey
 
 DURABLE = "a record is acknowledged only once it is on disk: flush.messages is 1 (docs/differences.md)"
-NO_ELR = "Kafka keeps min.insync.replicas at the cluster level since eligible leader replicas are on (KIP-966)"
 OUR_WORDS = "messages of errors are in our own words"
 NO_CONTROLLER = "there is no listener for controllers: the quorum is reached where clients are"
 RESTARTS = "Kafka's quorum elects its leader anew at each start, and other tests restart the broker"
 KNOWN_DIFFERENCES: list[tuple[ApiKey, int, str, str]] = [
     (ApiKey.CREATE_TOPICS, 5, r".*configs\[7\]\.value", DURABLE),
-    (ApiKey.CREATE_TOPICS, 5, r".*configs\[21\]\.config_source", NO_ELR),
-    (ApiKey.DESCRIBE_CONFIGS, 1, r"\[0\]\[1\]\[20\]\.(config_source|synonyms.*)", NO_ELR),
     (ApiKey.DELETE_TOPICS, 5, r".*error_message", OUR_WORDS),
     (ApiKey.DESCRIBE_QUORUM, 2, r"\[0\]\.nodes\[0\]", NO_CONTROLLER),
 ]

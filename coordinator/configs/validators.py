@@ -1,10 +1,12 @@
 """Validators of parsed values, with Kafka's messages."""
 
 import re
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from odradek.coordinator.configs.errors import ConfigRefusedError, bad_value
 from odradek.wire.values import immutable
+
+_MAX_COUNT: Final = 2**31 - 1
 
 
 class Validator(Protocol):
@@ -138,9 +140,10 @@ class HostCounts:
     """Pairs of address and number such as `10.0.0.1:5,10.0.0.2:9`."""
 
     def check(self, name: str, value: object) -> None:
-        """Raise ConfigRefusedError for an entry of another form."""
+        """Raise ConfigRefusedError for an entry of another form, or with a count that is no int32."""
         for item in str(value).split(",") if value else ():
-            if not re.fullmatch(r".*:\s*[0-9]+\s*", item):
+            count = re.fullmatch(r".*:\s*([0-9]{1,10})\s*", item)
+            if count is None or int(count[1]) > _MAX_COUNT:
                 raise bad_value(name, value, f"{item!r} is not of the form HOST:COUNT")
 
 

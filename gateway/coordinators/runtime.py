@@ -334,8 +334,8 @@ class ShardRuntime(Generic[S]):
                 self._carry_out(shard, outcome, now_ms)
             if now_ms >= self._timers_from_ms + RETRY_MAX_MS:
                 self._timer_failures = 0
-        except PartitionUnavailable:
-            self._discard(shard)
+        except PartitionUnavailable as error:
+            self._discard(shard, error)
         except Exception as error:  # noqa: BLE001 - a defect of one shard must not end the broker
             self._timers_failed(shard, error, now_ms)
 
@@ -366,8 +366,8 @@ class ShardRuntime(Generic[S]):
         shard = self.shard
         try:
             self._carry_out(shard, decide(now_ms), now_ms)
-        except PartitionUnavailable:
-            self._discard(shard)
+        except PartitionUnavailable as error:
+            self._discard(shard, error)
 
     def _carry_out(self, shard: S, outcome: Outcome, now_ms: int) -> None:
         """Write a decision and send its replies, or refuse it if it is too large. Raises PartitionUnavailable."""
@@ -415,7 +415,7 @@ class ShardRuntime(Generic[S]):
         try:
             refused, committed = append_marker(self.replica, marker.encoded(now_ms))
         except PartitionUnavailable as error:
-            self._discard(shard)
+            self._discard(shard, error)
             raise unavailable(error) from error
         if refused:
             return refused
@@ -475,10 +475,13 @@ class ShardRuntime(Generic[S]):
 
     def _written(self, shard: S, write: Completion[None]) -> None:
         if write.error is not None:
-            self._discard(shard)
+            self._discard(shard, write.error)
 
-    def _discard(self, shard: S) -> None:
-        """Discard a shard whose records are not in the log; the next call loads a new one by replay."""
+    def _discard(self, shard: S, cause: Exception | None = None) -> None:
+        """Discard a shard whose records are not in the log; the next call loads a new one by replay.
+
+        Pending replies fail by the `cause`: with NOT_COORDINATOR if this broker does not lead the partition any more.
+        """
         if shard is not self.shard or self.state is not ShardState.ACTIVE:
             return
         if self.replica.is_first_failure:
@@ -486,7 +489,8 @@ class ShardRuntime(Generic[S]):
         self.state = ShardState.NEW
         self.shard = self._make()
         self._reload_later()
-        self._fail_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        known = isinstance(cause, PartitionUnavailable | StoreError)
+        self._fail_all(unavailable(cause).error if known else ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _fail_all(self, error: ErrorCode) -> None:
         for token in list(self.replies):

@@ -8,6 +8,7 @@ from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.configs.errors import ConfigRefusedError
 from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
 from odradek.coordinator.configs.log_settings import log_config_from
+from odradek.coordinator.metadata.controller.replication_settings import MIN_INSYNC_REPLICAS
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig, ConfigError
@@ -27,6 +28,7 @@ class LiveSettings:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+        self._min_insync: str | None = None
 
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Apply changed broker settings; none of them if one is invalid, as another version may have written."""
@@ -38,6 +40,16 @@ class LiveSettings:
             except (ConfigError, ConfigRefusedError) as error:
                 log.error("the changed broker settings are not applied, since one is invalid cause=%s", error)  # noqa: TRY400
             self._log_configs.clear()
+            self._compare_min_insync(default)
+
+    def _compare_min_insync(self, default: Mapping[str, str]) -> None:
+        """Log once that this node's own setting has no effect; see `controller/replication_settings.py`."""
+        own, used = self.config.layers.static.get(MIN_INSYNC_REPLICAS), default.get(MIN_INSYNC_REPLICAS)
+        if own not in (None, used) and used is not None and used != self._min_insync:
+            text = "the cluster's min.insync.replicas=%s is used, not this node's own %s; to change it: %s"
+            command = f"odradek configs alter broker default --set {MIN_INSYNC_REPLICAS}={own}"
+            log.warning(text, used, own, command)
+        self._min_insync = used
 
     def changed_topics(self, delta: MetadataDelta, image: MetadataImage) -> list[str]:
         """The existing topics whose settings changed; all existing topics if a broker setting changed."""

@@ -167,9 +167,9 @@ class Replicas:
         deleted = delta.topics.deleted_topics()
         for topic in deleted:
             self._retire(topic)
-        self._assign(delta, image)
-        if delta.configs.changed:
+        if delta.configs.changed:  # first: with a smaller ISR and the old min.insync.replicas, a leader could commit
             self._configure(delta, image)
+        self._assign(delta, image)
         if deleted or self._moved:
             self._begin_sweep()
 

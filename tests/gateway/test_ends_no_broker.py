@@ -31,7 +31,7 @@ def alter(client, kind, name, key, value):
     return client.call(IncrementalAlterConfigsRequest(resources=(resource,))).responses[0].error_code
 
 
-@pytest.mark.parametrize("value", ["nonsense", "10.0.0.1:many", "10.0.0.1:"])
+@pytest.mark.parametrize("value", ["nonsense", "10.0.0.1:many", "10.0.0.1:", "10.0.0.1:" + "9" * 5000])
 def test_malformed_connection_limits_are_refused(tmp_path, value):
     """They were accepted, and the broker never started again."""
     with ProcessBroker(tmp_path / "data") as broker:

@@ -88,24 +88,29 @@ def _decide_each(
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[Message] = []
     errors: list[RefusedError | None] = []
+    min_insync: dict[tuple[ResourceType, str], str | None] = {}
     for resource in resources:
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise _invalid("Each resource must appear at most once.")
             _check_form(resource)
-            records += _records(context, resource, change)
+            kind = _kind(resource)
+            changes = _accepted(context, kind, resource, change)
+            records += _records(context, kind, resource.resource_name, changes)
+            if MIN_INSYNC_REPLICAS in changes:
+                min_insync[kind, resource.resource_name] = changes[MIN_INSYNC_REPLICAS]
             errors.append(None)
         except RefusedError as refused:
             errors.append(refused)
-    return records, errors
+    return [*records, *follow_min_insync(context, min_insync)], errors
 
 
-def _records(
+def _accepted(
     context: DecisionContext,
+    kind: ResourceType,
     resource: Resource,
     change: Callable[[ResourceType, Resource, Mapping[str, str]], dict[str, str | None]],
-) -> list[Message]:
-    kind = _kind(resource)
+) -> dict[str, str | None]:
     if kind is ResourceType.BROKER:
         _check_broker_name(context, resource.resource_name)
     before = context.image.configs_of(kind, resource.resource_name)
@@ -115,18 +120,29 @@ def _records(
     if kind is ResourceType.BROKER:
         refuse_protections(changes)
         _keep_one_min_insync(resource.resource_name, changes)
-    configs = [
-        ConfigRecord(resource_type=kind, resource_name=resource.resource_name, name=name, value=text)
+    return changes
+
+
+def _records(
+    context: DecisionContext, kind: ResourceType, resource_name: str, changes: Mapping[str, str | None]
+) -> list[ConfigRecord]:
+    before = context.image.configs_of(kind, resource_name)
+    return [
+        ConfigRecord(resource_type=kind, resource_name=resource_name, name=name, value=text)
         for name, text in changes.items()
         if kind is ResourceType.BROKER or before.get(name) != text
     ]
-    return [*configs, *follow_min_insync(context, kind, resource.resource_name, changes)]
 
 
 def _keep_one_min_insync(name: str, changes: Mapping[str, str | None]) -> None:
-    """Refuse a value for a single broker: ELRs require that leaders and the controller use the same (KIP-966)."""
-    if name and MIN_INSYNC_REPLICAS in changes:
+    """Refuse a value for a single broker, and to remove that of all: leaders and the controller need the same one."""
+    if MIN_INSYNC_REPLICAS not in changes:
+        return
+    if name:
         message = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        raise RefusedError(ErrorCode.INVALID_CONFIG, message)
+    if changes[MIN_INSYNC_REPLICAS] is None:
+        message = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
         raise RefusedError(ErrorCode.INVALID_CONFIG, message)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.metadata.controller.broker_changes import BrokerChange, replace_incarnation
-from odradek.coordinator.metadata.controller.brokers import cluster_records
+from odradek.coordinator.metadata.controller.brokers import founding_records
 from odradek.coordinator.metadata.image.image import BrokerImage, MetadataImage
 from odradek.coordinator.metadata.sessions import NO_OFFSET
 from odradek.coordinator.metadata.settings import DecisionContext
@@ -54,7 +54,7 @@ def _registered(
     context: DecisionContext, request: BrokerRegistrationRequest, moved: BrokerChange
 ) -> tuple[list[Message], BrokerRegistrationResponse]:
     image = context.image
-    founding = [] if image.cluster_id else cluster_records(image, request.cluster_id)
+    founding = [] if image.cluster_id else founding_records(context, request.cluster_id)
     before = [*founding, *moved.records]
     epoch = context.next_offset + len(before)
     context.sessions.record_contact(request.broker_id, epoch, NO_OFFSET, context.now_ms)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
+from odradek.coordinator.metadata.controller.replication_settings import fix_min_insync
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import ListenerImage, MetadataImage
 from odradek.coordinator.metadata.image.records import cluster_id_record
@@ -49,18 +50,23 @@ def register_broker(
     if image.cluster_id not in ("", registration.cluster_id):
         message = f"This storage belongs to cluster {image.cluster_id}, not to {registration.cluster_id}."
         return [], RefusedError(ErrorCode.INCONSISTENT_CLUSTER_ID, message)
-    founding = [] if image.cluster_id else cluster_records(image, registration.cluster_id)
+    founding = [] if image.cluster_id else founding_records(context, registration.cluster_id)
     epoch = context.next_offset + len(founding)
     return [*founding, _registration_record(image, registration, epoch)], Registered(epoch)
 
 
 def found_cluster(context: DecisionContext, cluster_id: str) -> tuple[list[Message], None]:
     """Write the first records of a cluster, unless the log has them."""
-    return ([] if context.image.cluster_id else cluster_records(context.image, cluster_id)), None
+    return ([] if context.image.cluster_id else founding_records(context, cluster_id)), None
+
+
+def founding_records(context: DecisionContext, cluster_id: str) -> list[Message]:
+    """Returns the first records of a new cluster's log."""
+    return [*cluster_records(context.image, cluster_id), *fix_min_insync(context)]
 
 
 def cluster_records(image: MetadataImage, cluster_id: str) -> list[Message]:
-    """Returns the first records of a cluster's log: its id, and the highest supported level of every feature."""
+    """Returns a cluster's id, and the highest supported level of every feature."""
     levels = [
         FeatureLevelRecord(name=name, feature_level=newest) for name, (_, newest) in image.features.supported.items()
     ]

@@ -7,6 +7,7 @@ Modules that change partitions are imported only when an action is due, which ne
 broker starts faster without them.
 """
 
+from odradek.coordinator.metadata.controller.replication_settings import fix_min_insync, has_min_insync
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.schema.schema import Message
 
@@ -27,7 +28,7 @@ class Housekeeping:
 
     def due_ms(self, context: DecisionContext) -> int | None:
         """Returns when `run` should be called next, None for never; 0 for at once."""
-        if context.sessions.elections_left:
+        if context.sessions.elections_left or _lacks_min_insync(context):
             return 0
         brokers = context.image.brokers
         session_ms = context.sessions.due_ms(brokers, context.number("broker.session.timeout.ms"))
@@ -36,6 +37,8 @@ class Housekeeping:
 
     def run(self, context: DecisionContext) -> list[Message]:
         """Returns the records of the first action that is due; none if there is none, or it changes nothing."""
+        if _lacks_min_insync(context):
+            return fix_min_insync(context)
         from odradek.coordinator.metadata.controller.broker_changes import elect_leaderless, fence
 
         timeout_ms = context.number("broker.session.timeout.ms")
@@ -62,6 +65,11 @@ class Housekeeping:
                 self._balance_ms = context.now_ms + (_balance_interval_ms(context) or 0)
             return balanced.records
         return []
+
+
+def _lacks_min_insync(context: DecisionContext) -> bool:
+    """True for a cluster that an earlier version began, which did not write it."""
+    return context.image.cluster_id != "" and not has_min_insync(context.image)
 
 
 def _balance_interval_ms(context: DecisionContext) -> int | None:

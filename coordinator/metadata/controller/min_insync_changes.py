@@ -11,6 +11,7 @@ leader has the new epoch, and with it the setting.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.controller.broker_changes import may_lead_now
@@ -24,24 +25,24 @@ from odradek.coordinator.metadata.image.image import TopicImage
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.stored.metadata_records import PartitionChangeRecord
 
+ALL_BROKERS: Final = ResourceType.BROKER, ""
+
 
 def follow_min_insync(
-    context: DecisionContext, kind: ResourceType, name: str, changes: Mapping[str, str | None]
+    context: DecisionContext, changes: Mapping[tuple[ResourceType, str], str | None]
 ) -> Iterator[PartitionChangeRecord]:
-    """Yield the changes of partitions after changes of a resource's configs; None in `changes` removes a config."""
-    if MIN_INSYNC_REPLICAS not in changes or kind not in (ResourceType.TOPIC, ResourceType.BROKER):
+    """Yield the changes of partitions after all changes of the setting in a request, by resource; None removes it.
+
+    A topic is affected by its value in force before and after the whole request.
+    """
+    if not changes:
         return
-    text = changes[MIN_INSYNC_REPLICAS]
-    if kind is ResourceType.TOPIC:
-        default = context.number(MIN_INSYNC_REPLICAS)
-        topic = context.image.topic(name)
-        if topic is not None:
-            yield from _changed(context, topic, default if text is None else int(text))
-    elif not name:
-        min_insync = int(text or context.layers.static.get(MIN_INSYNC_REPLICAS, "1"))
-        for topic in context.image.topics_by_id.values():
-            if MIN_INSYNC_REPLICAS not in context.image.configs_of(ResourceType.TOPIC, topic.name):
-                yield from _changed(context, topic, min_insync)
+    default = int(changes.get(ALL_BROKERS) or context.number(MIN_INSYNC_REPLICAS))
+    for topic in context.image.topics_by_id.values():
+        own = ResourceType.TOPIC, topic.name
+        if ALL_BROKERS in changes or own in changes:
+            before = context.image.configs_of(*own).get(MIN_INSYNC_REPLICAS)
+            yield from _changed(context, topic, int(changes.get(own, before) or default))
 
 
 def _changed(context: DecisionContext, topic: TopicImage, min_insync: int) -> Iterator[PartitionChangeRecord]:

@@ -1,10 +1,13 @@
 """Configs of groups and client metrics subscriptions: which are accepted, and how they are described."""
 
 import pytest
+from cluster_world import ClusterWorld
 from metadata_shards import ShardUnderTest
 
 from odradek.coordinator.configs.definition import ConfigSource, ResourceType
+from odradek.coordinator.configs.operations import AlterOperation
 from odradek.coordinator.metadata.controller.alter_configs import alter_configs, incremental_alter_configs
+from odradek.coordinator.metadata.controller.replication_settings import has_min_insync
 from odradek.coordinator.metadata.describe_configs import describe_configs
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs as legacy
@@ -15,7 +18,12 @@ from odradek.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-METRICS, GROUP, BROKER = ResourceType.CLIENT_METRICS, ResourceType.GROUP, ResourceType.BROKER
+METRICS, GROUP, BROKER, TOPIC = (
+    ResourceType.CLIENT_METRICS,
+    ResourceType.GROUP,
+    ResourceType.BROKER,
+    ResourceType.TOPIC,
+)
 SET, DELETE, APPEND = 0, 1, 2
 
 
@@ -133,7 +141,38 @@ def test_min_insync_replicas_is_one_for_the_whole_cluster():
     """As in Kafka, where eligible leader replicas depend on it (KIP-966)."""
     shard = ShardUnderTest()
     assert alter(shard, BROKER, "1", "min.insync.replicas", "2") == ErrorCode.INVALID_CONFIG
-    assert described(shard, BROKER, "1")[1]["min.insync.replicas"] == ("1", ConfigSource.DEFAULT_CONFIG)
+    everywhere = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    assert described(shard, BROKER, "1")[1]["min.insync.replicas"] == ("1", everywhere)
     assert alter(shard, BROKER, "", "min.insync.replicas", "2") == 0
-    everywhere = ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
-    assert described(shard, BROKER, "")[1]["min.insync.replicas"] == everywhere
+    assert described(shard, BROKER, "")[1]["min.insync.replicas"] == ("2", everywhere)
+    assert alter(shard, BROKER, "", "min.insync.replicas", None, AlterOperation.DELETE) == ErrorCode.INVALID_CONFIG
+    assert described(shard, BROKER, "")[1]["min.insync.replicas"] == ("2", everywhere)
+
+
+def test_two_resources_of_a_request_are_judged_by_the_min_insync_replicas_that_is_then_in_force():
+    """Else the value of a topic would rise without a new partition epoch, and a late proposal of its leader count."""
+    world = ClusterWorld()
+    for broker in (1, 2, 3):
+        world.register(broker, broker)
+        world.heartbeat(broker, offset=len(world.log))
+    world.create("t", replicas=[[1, 2, 3]], configs={"min.insync.replicas": "1"})
+    removed = AlterableConfig(name="min.insync.replicas", config_operation=AlterOperation.DELETE, value=None)
+    raised = AlterableConfig(name="min.insync.replicas", config_operation=AlterOperation.SET, value="2")
+    resources = (
+        AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=(removed,)),
+        AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(raised,)),
+    )
+    world.run(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=resources))
+    assert world.image.topics_by_name["t"].partitions[0].partition_epoch == 1
+
+
+def test_a_cluster_of_an_earlier_version_gets_its_min_insync_replicas_when_a_controller_becomes_active():
+    world = ClusterWorld({"min.insync.replicas": "2"})
+    world.register(1, 1)
+    world.log = [(record, epoch) for record, epoch in world.log if b"min.insync" not in record.value]
+    world.fail_over()
+    assert not has_min_insync(world.image)
+    assert world.shard.next_deadline_ms() == 0
+    list(world.advance(0))
+    assert world.image.configs_of(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
+    assert world.shard.next_deadline_ms() != 0

@@ -94,5 +94,5 @@ def test_the_features_epoch_is_the_offset_of_the_newest_record():
             _, end = broker.in_trio(controller.extent)
             assert client.call(asked).finalized_features_epoch == end - 1
         image = broker.broker.services.metadata.image
-        assert image.brokers[1].epoch == 5, "behind the leader's record, the cluster's id and three features"
+        assert image.brokers[1].epoch == 6, "behind the leader's, the cluster's id, three features and a setting"
         assert (image.offset, image.epoch) == (end - 1, 1)

@@ -83,10 +83,23 @@ def test_no_more_are_kept_than_so_many(settings):
     assert 0 < kept <= MAX_LOG_CONFIGS
 
 
-def test_an_invalid_setting_in_the_metadata_is_logged_and_changes_nothing(settings, caplog):
+@pytest.mark.parametrize("text", ["nonsense", "10.0.0.1:" + "9" * 5000, "10.0.0.1:2147483648"])
+def test_an_invalid_setting_in_the_metadata_is_logged_and_changes_nothing(settings, caplog, text):
     """The broker starts with it all the same: a client of an earlier version could write it."""
-    delta = broker_setting(MetadataImage(), "nonsense", "max.connections.per.ip.overrides")
+    delta = broker_setting(MetadataImage(), text, "max.connections.per.ip.overrides")
     before = settings.config
     settings.on_published(delta, delta.apply())
     assert settings.config is before
     assert "max.connections.per.ip.overrides" in caplog.text
+
+
+def test_a_leader_uses_the_clusters_min_insync_replicas_not_its_nodes_own(caplog):
+    """The controller decides by it which replicas are eligible leaders (KIP-966)."""
+    settings = LiveSettings(load_config(overrides={"min.insync.replicas": "2"}, environ={}))
+    delta = broker_setting(MetadataImage(), "1", "min.insync.replicas")
+    image = delta.apply()
+    settings.on_published(delta, image)
+    assert settings.log_config(image, "a").min_insync_replicas == 1
+    other = broker_setting(image, "9")
+    settings.on_published(other, other.apply())
+    assert caplog.text.count("min.insync.replicas=1 is used, not this node's own 2") == 1

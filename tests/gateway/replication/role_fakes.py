@@ -8,9 +8,10 @@ from uuid import UUID
 import outcome
 import trio
 
+from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.contract import Outcome, ShardRecord, Token
 from odradek.coordinator.metadata.image.delta import MetadataDelta
-from odradek.coordinator.metadata.image.image import PartitionImage, TopicImage
+from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.environment import ProductionEnvironment
 from odradek.gateway.env.repeats import Repeats
@@ -55,11 +56,17 @@ class HeldUp(Inline):
         nursery.start_soon(wait)
 
 
+def min_insync_of(image: MetadataImage, topic: str) -> LogConfig:
+    """The settings of a topic, of which only `min.insync.replicas` can be changed."""
+    text = image.configs_of(ResourceType.TOPIC, topic).get("min.insync.replicas", "1")
+    return LogConfig(min_insync_replicas=int(text))
+
+
 def replicas_over(store: FaultyStore | MemoryStore, nursery: trio.Nursery, env: Inline | None = None) -> Replicas:
     """Replicas of broker NODE."""
     env = env or Inline()
     resources = LogResources(store, env, Ticker(nursery), Deadlines(env, nursery), Backlog(1 << 20), 1000, Repeats())
-    return Replicas(resources, NODE, lambda _image, _topic: LogConfig())
+    return Replicas(resources, NODE, min_insync_of)
 
 
 def faulty_replicas(nursery: trio.Nursery, env: Inline | None = None) -> tuple[Replicas, FaultPlan]:

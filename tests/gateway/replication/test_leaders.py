@@ -17,7 +17,9 @@ from role_fakes import (
 )
 from trio.testing import wait_all_tasks_blocked
 
+from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.image.image import PartitionImage
+from odradek.coordinator.metadata.image.replay import replay
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.replica import ReplicaState
 from odradek.partitions.model import PartitionKey
@@ -26,6 +28,7 @@ from odradek.storage_backends.interface import LogPolicy, PartitionStore, StoreE
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
 from odradek.wire.errors import ErrorCode
+from odradek.wire.stored.metadata_records import ConfigRecord
 
 
 async def test_what_followers_had_of_lost_records_does_not_commit_those_written_in_their_place(
@@ -112,3 +115,18 @@ async def test_a_log_that_cannot_be_closed_is_reported(nursery: trio.Nursery) ->
         publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
         await replicas.find("t", 0).ensure_open()
         assert await replicas.close() is are_closed
+
+
+async def test_a_smaller_isr_does_not_commit_with_the_min_insync_replicas_from_before(nursery: trio.Nursery) -> None:
+    """Both may come in one delta. The controller counts the removed replica as an eligible leader, by the new value."""
+    replicas = replicas_over(MemoryStore(MemoryMedium()), nursery)
+    delta = publish(replicas, with_partitions(PartitionImage((1, 2), (1, 2), NODE, 0, 0)))
+    replica = replicas.find("t", 0)
+    await replica.ensure_open()
+    replica.append(memoryview(batch_of(b"one")), AppendOrigin.CLIENT, all_in_sync=True)
+    await replica.durable(1).wait()
+    setting = ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="t", name="min.insync.replicas", value="2")
+    replay(delta, setting, delta.offset + 1, 0)
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((1, 2), (1,), NODE, 0, 1, elr=(2,)))
+    publish(replicas, delta)
+    assert replica.log.high_watermark == 0

@@ -35,7 +35,7 @@ from odradek.storage_backends.faulty import FaultPlan
 from odradek.storage_backends.interface import StoreError
 from odradek.storage_backends.memory import MemoryStore
 from odradek.storage_backends.memory.medium import MemoryMedium
-from odradek.wire.errors import ProtocolError
+from odradek.wire.errors import ErrorCode, ProtocolError
 
 T = TypeVar("T")
 
@@ -101,6 +101,19 @@ async def test_a_coordinator_loads_again_when_what_was_being_stored_is_lost(nurs
     plan.mix.write_error = 0.0
     await runtime.load()
     assert (runtime.state, runtime.shard.count, runtime.reload_at_ms) == (ShardState.ACTIVE, 0, None)
+
+
+async def test_a_reply_that_waits_when_the_broker_ceases_to_lead_is_not_coordinator(replicas: Replicas) -> None:
+    """On which clients, and brokers that forward requests, ask the new leader; the write itself may be lost."""
+    delta = publish(replicas, with_partitions(PartitionImage((1, 2), (1, 2), NODE, 0, 0)))
+    runtime = ShardRuntime(replicas.find("t", 0), SteadyClock(Inline()), Recorded)
+    await runtime.load()
+    _, reply = await runtime.begin(write)
+    delta.topics.set_partition(TOPIC_ID, 0, PartitionImage((1, 2), (1, 2), OTHER, 1, 1))
+    publish(replicas, delta)
+    with pytest.raises(CoordinatorUnavailable) as raised:
+        await reply.wait()
+    assert raised.value.error is ErrorCode.NOT_COORDINATOR
 
 
 async def test_a_setting_that_changes_while_a_shard_loads_is_applied_to_that_shard(nursery: trio.Nursery) -> None:
