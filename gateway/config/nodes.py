@@ -80,6 +80,13 @@ class NodeConfig:
         """True if this node is the whole quorum, which then needs no network."""
         return self.is_controller and [voter.node_id for voter in self.voters] == [self.node_id]
 
+    def is_for_nodes(self, listener: str) -> bool:
+        """True if a listener is for the cluster's nodes alone, as far as the settings tell."""
+        is_shared = {endpoint.name for endpoint in self.listeners} == {self.inter_broker_listener_name}
+        return listener in self.controller_listener_names or (
+            listener == self.inter_broker_listener_name and not is_shared
+        )
+
     def founds_quorum(self, machine: str) -> bool:
         """True if the only bootstrap server is this controller; then it starts a new quorum if its log is empty.
 

@@ -18,6 +18,9 @@ class RequestMemory:
     begun may continue while no request is being handled, since handling would free memory. So the limit is exceeded by
     at most one request and the first buffers of connections (64 KB each), and a request larger than the limit can be
     served.
+
+    Requests of nodes may be needed to end those of clients, such as a follower's Fetch, on which a Produce with
+    acks=all waits. So requests that wait for other nodes do not count, and listeners for nodes alone are always read.
     """
 
     def __init__(self, max_bytes: int, repeats: Repeats) -> None:

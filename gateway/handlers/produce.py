@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
+from uuid import UUID
 
 from odradek.coordinator.metadata.topic_names import INTERNAL_TOPICS
 from odradek.gateway.coordinators.verification import verified
@@ -105,7 +106,8 @@ _Checked = dict[int, BatchHeader | Rejected]
 _NO_GUARDS: Final[_Guards] = {}
 _NOTHING_CHECKED: Final[_Checked] = {}
 _Pending = tuple[PartitionProduceResponse, Completion[None] | None]
-_Appended = tuple[TopicProduceData, list[_Pending]]
+_Appended = tuple[tuple[str, UUID], list[_Pending]]
+"""A topic's name and id, without the request's records: these are not kept in memory while it waits for replicas."""
 
 
 async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[ProduceResponse | None]:
@@ -132,7 +134,9 @@ async def handle(ctx: RequestContext, request: ProduceRequest) -> Completion[Pro
             if isinstance(verified, ErrorCode):
                 return completed(_response(ctx, request.acks, _all_refused(request, verified)))
             guards = verified
-    appended = [(topic, await _append_all(ctx, topic, request.acks, guards, checked)) for topic in topics]
+    appended = [
+        ((topic.name, topic.topic_id), await _append_all(ctx, topic, request.acks, guards, checked)) for topic in topics
+    ]
     return _when_acknowledged(ctx, request, appended)
 
 
@@ -174,11 +178,9 @@ def _response(ctx: RequestContext, acks: int, appended: list[_Appended]) -> Prod
     responses = tuple(
         [
             TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=tuple([_outcome(*one) for one in results]),
+                name=name, topic_id=topic_id, partition_responses=tuple([_outcome(*one) for one in results])
             )
-            for topic, results in appended
+            for (name, topic_id), results in appended
         ]
     )
     if acks == 0:
@@ -303,7 +305,10 @@ def _for_producers(error: ErrorCode, api_version: int) -> ErrorCode:
 
 
 def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[_Appended]:
-    return [(topic, [_refused(part, error) for part in topic.partition_data]) for topic in request.topic_data]
+    return [
+        ((topic.name, topic.topic_id), [_refused(part, error) for part in topic.partition_data])
+        for topic in request.topic_data
+    ]
 
 
 def _target(

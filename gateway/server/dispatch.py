@@ -70,7 +70,8 @@ class Route:
     """How requests of one API are handled.
 
     `is_pipelined`: the next request may begin before this one is answered, if both are pipelined. `is_deferred`: the
-    handler returns a `Completion` of the response. `keeps_memory`: the request's bytes count until its reply is sent.
+    handler returns a `Completion` of the response. `keeps_memory`: the request's bytes count until its reply is sent,
+    or until the handler has returned a `Completion`: that may wait for other brokers, which must be read meanwhile.
     """
 
     request_type: type[Message]

@@ -78,8 +78,14 @@ class ConnectionDriver:
         self._settings = services.settings
         self._repeats = services.repeats
         self._dispatcher = dispatcher
-        is_controller = listener in config.node.controller_listener_names
-        self._session = Session(transport.peer, transport.peer_host, listener, is_controller)
+        node = config.node
+        self._session = Session(
+            transport.peer,
+            transport.peer_host,
+            listener,
+            listener in node.controller_listener_names,
+            node.is_for_nodes(listener),
+        )
         self._pipeline = Pipeline[RequestContext](
             Limits(
                 request_bytes=config.socket_request_max_bytes,
@@ -161,7 +167,7 @@ class ConnectionDriver:
             return False  # that task also handles the new input
         self._worker = worker
         try:
-            if self._request_memory.is_full:
+            if self._request_memory.is_full and not self._session.is_of_nodes:
                 await self._wait_for_memory()
             if self._receive():
                 await self._handle_received(worker)
@@ -236,6 +242,8 @@ class ConnectionDriver:
             await self._replied.wait()
         response = await route.handle(ctx, request)
         if route.is_deferred:
+            if pipeline.state is not CLOSED:
+                pipeline.handed_on(exchange)  # written records count as `Backlog` until they are durable
             completion: Completion[Any] = response
             completion.on_settled(partial(self._settled, exchange, ctx))
             return

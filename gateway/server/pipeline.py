@@ -26,7 +26,8 @@ DRAINING receives nothing more, begins the requests received before (unless a re
 the last reply is sent. GO_ON may come late, when the connection is draining or closed, and has no effect then.
 
 Memory is accounted as two numbers that the driver passes on: `memory_bytes` of requests from when they are taken until
-their replies are sent, and `unfinished_bytes` of a large request that is still being received. Both are 0 at the end.
+their replies are sent or they are `handed_on`, and `unfinished_bytes` of a large request that is still being received.
+Both are 0 at the end. The limit of bytes in flight is about all requests without a reply, also those handed on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -112,13 +113,13 @@ class Exchange(Generic[T]):
     `is_dropped` is True if it must not begin, since a request before it has failed.
     """
 
-    __slots__ = ("context", "failure", "is_dropped", "is_pipelined", "memory_bytes", "reply")
+    __slots__ = ("context", "failure", "is_dropped", "is_pipelined", "memory_bytes", "reply", "size_bytes")
 
     def __init__(self, memory_bytes: int) -> None:
         self.context: T | None = None
         self.is_dropped = False
         self.is_pipelined = False
-        self.memory_bytes = memory_bytes
+        self.memory_bytes = self.size_bytes = memory_bytes
         self.reply: Sequence[Buffer] | None = None
         self.failure: Exception | None = None
 
@@ -128,6 +129,7 @@ class Pipeline(Generic[T]):
 
     __slots__ = (
         "_exchanges",
+        "_in_flight_bytes",
         "_limits",
         "_reader",
         "_received",
@@ -142,7 +144,7 @@ class Pipeline(Generic[T]):
     def __init__(self, limits: Limits) -> None:
         self.state = RECEIVING
         self.failure: Exception | None = None
-        self.memory_bytes = 0
+        self.memory_bytes = self._in_flight_bytes = 0
         self.unfinished_bytes = 0
         self._limits = limits
         self._reader = FrameReader(limits.request_bytes)
@@ -225,6 +227,7 @@ class Pipeline(Generic[T]):
         exchange: Exchange[T] = Exchange(size_bytes)  # `Exchange[T](…)` costs seven times as much
         self._taken = exchange
         self.memory_bytes += size_bytes
+        self._in_flight_bytes += size_bytes
         self._exchanges.append(exchange)
         return exchange, frame
 
@@ -233,8 +236,12 @@ class Pipeline(Generic[T]):
         exchange.context = context
         exchange.is_pipelined = is_pipelined
         if not keeps_memory:
-            self.memory_bytes -= exchange.memory_bytes
-            exchange.memory_bytes = 0
+            self.handed_on(exchange)
+
+    def handed_on(self, exchange: Exchange[T]) -> None:
+        """Note that the request's bytes are not used any more, or count elsewhere, although its reply is not sent."""
+        self.memory_bytes -= exchange.memory_bytes
+        exchange.memory_bytes = 0
 
     def begin(self, exchange: Exchange[T]) -> bool:
         """Begin the request that was taken last; False if it has to wait until a reply is sent, or is dropped."""
@@ -252,7 +259,7 @@ class Pipeline(Generic[T]):
             exchange.is_pipelined
             and self._exchanges[0].is_pipelined
             and len(self._exchanges) <= limits.in_flight_requests
-            and self.memory_bytes <= limits.in_flight_bytes
+            and self._in_flight_bytes <= limits.in_flight_bytes
         )
 
     # Replies
@@ -270,8 +277,9 @@ class Pipeline(Generic[T]):
         taken, self._taken = self._taken, None
         if taken is not None and taken is not exchange:
             self._exchanges.remove(taken)
-            self.memory_bytes -= taken.memory_bytes
-            taken.memory_bytes, taken.is_dropped = 0, True
+            self.handed_on(taken)
+            self._in_flight_bytes -= taken.size_bytes
+            taken.is_dropped = True
         self._received.clear()
         self.end_input()
 
@@ -290,6 +298,7 @@ class Pipeline(Generic[T]):
         assert done is self._sending, "a reply is out that was not due"
         self._sending = None
         self.memory_bytes -= done.memory_bytes
+        self._in_flight_bytes -= done.size_bytes
         if self.state is DRAINING:
             self._settle()
         return done
@@ -306,7 +315,7 @@ class Pipeline(Generic[T]):
         given_up, self._exchanges = self._exchanges, []
         self._received.clear()
         self._taken = self._sending = None
-        self.memory_bytes = 0
+        self.memory_bytes = self._in_flight_bytes = 0
         return given_up
 
     def _settle(self) -> None:

@@ -100,3 +100,22 @@ def test_acks_all_is_refused_while_too_few_are_in_sync(broker, client):
     assert client.produce("two", batch_of(b"refused")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert client.produce("two", batch_of(b"taken"), acks=1).error_code == ErrorCode.NONE
     assert client.values("two") == [b"alone"], "and not committed before there are enough again"
+
+
+def test_produces_that_wait_for_followers_do_not_keep_the_broker_from_reading_the_followers_fetches():
+    """They filled `queued.max.request.bytes`; then nothing was read, and the follower was fenced."""
+    with (
+        ThreadBroker(queued_max_request_bytes=200_000, socket_request_max_bytes=200_000) as broker,
+        RawClient(broker.address) as follower,
+    ):
+        follower.create_topic("t")
+        follower.produce("t", batch_of(b"before"))
+        replica = lead(broker)
+        producers = [RawClient(broker.address) for _ in range(4)]
+        waiting = [each.send(produce_request("t", batch_of(b"x" * 150_000))) for each in producers]
+        while broker.in_trio(lambda: replica.log.durable_end_offset) < 5:
+            pass
+        answer(follower, replica.key.topic_id, 5, last=EPOCH)
+        for producer, sent in zip(producers, waiting, strict=True):
+            assert only(producer.receive(sent)).error_code == ErrorCode.NONE
+            producer.close()

@@ -28,6 +28,7 @@ class PipelineMachine(RuleBasedStateMachine):
         """Request number to its exchange, from its begin until its reply is sent."""
         self.taken_bytes = {}
         """Request number to the bytes of memory that it holds, from when it is taken."""
+        self.sizes = {}
         self.taken = 0
         self.answered = set()
         self.failed = set()
@@ -85,6 +86,7 @@ class PipelineMachine(RuleBasedStateMachine):
         assert number == self.taken, "requests come in their order"
         self.taken += 1
         self.taken_bytes[number] = len(frame) if kind in KEEPS_MEMORY else 0
+        self.sizes[number] = len(frame)
         self.pipeline.decoded(exchange, number, kind in PIPELINED, kind in KEEPS_MEMORY)
         self.waiting = exchange
 
@@ -96,6 +98,13 @@ class PipelineMachine(RuleBasedStateMachine):
             self.waiting = None
         else:
             assert self.in_flight, "what waits would wait for ever"
+
+    @precondition(lambda self: self.in_flight and self.pipeline.state is not State.CLOSED)
+    @rule(data=st.data())
+    def hand_on(self, data):
+        number = data.draw(st.sampled_from(sorted(self.in_flight)))
+        self.pipeline.handed_on(self.in_flight[number])
+        self.taken_bytes[number] = 0
 
     def unanswered(self):
         return sorted(self.in_flight.keys() - self.answered - self.failed)
@@ -113,6 +122,10 @@ class PipelineMachine(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(self.unanswered()))
         self.failed.add(number)
         self.pipeline.fail(self.in_flight[number], ValueError(number))
+        if self.waiting is not None:
+            assert self.waiting.is_dropped
+            del self.taken_bytes[self.waiting.context]
+            self.waiting = None
 
     @precondition(lambda self: self.due is None)
     @rule()
@@ -165,7 +178,7 @@ class PipelineMachine(RuleBasedStateMachine):
         assert len(self.in_flight) <= IN_FLIGHT
         if len(self.in_flight) > 1:
             assert all(exchange.is_pipelined for exchange in self.in_flight.values())
-            assert sum(self.taken_bytes[number] for number in self.in_flight) <= IN_FLIGHT_BYTES
+            assert sum(self.sizes[number] for number in self.in_flight) <= IN_FLIGHT_BYTES
 
     @invariant()
     def memory_is_that_of_the_requests_under_way(self):
