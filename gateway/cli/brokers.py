@@ -7,7 +7,7 @@ import click
 import trio
 
 from odradek.gateway.cli.errors import CliError
-from odradek.gateway.supervision.layout import NodePlan, plan, voters_of
+from odradek.gateway.supervision.layout import NodePlan, VotersError, plan, properties_of, voters_of
 from odradek.gateway.supervision.supervisor import NodeStartError, SupervisedNode, Supervisor, node_command
 from odradek.storage_backends.directories import make_directory
 
@@ -27,10 +27,14 @@ def serve_brokers(
     ports for metrics are that of `metrics` and the following ones. Log lines have the node's id. Raises CliError.
     """
     host, port = listen
-    if port == 0 or port + brokers + voters_of(brokers) > 65536:
+    try:
+        voters = voters_of(brokers, data)
+    except VotersError as error:
+        raise CliError(str(error)) from error
+    if port == 0 or port + brokers + voters > 65536:
         raise click.BadParameter("with --brokers, --listen needs a port with as many above it", param_hint="--listen")
     ports = list(range(port, port + brokers))
-    controllers = list(range(port + brokers, port + brokers + voters_of(brokers)))
+    controllers = list(range(port + brokers, port + brokers + voters))
     if metrics is not None and (metrics[1] == 0 or metrics[1] + brokers > 65536):
         raise click.BadParameter("with --brokers, --metrics needs a port with as many above it", param_hint="--metrics")
     nodes = plan(data, host, ports, controllers, dict(settings))
@@ -54,6 +58,6 @@ def _of_node(node_id: int, metrics: tuple[str, int] | None) -> list[str]:
 
 
 def _written(data: Path, node: NodePlan) -> Path:
-    file = data / f"node-{node.node_id}.properties"
+    file = properties_of(data, node.node_id)
     node.write(file)
     return file

@@ -13,12 +13,13 @@ MAX_VOTERS: Final = 3
 CLUSTER_SIZE: Final = 3
 """From this number of nodes on, topics are replicated so that one node may fail."""
 
+VOTERS: Final = "controller.quorum.voters"
 OWN_SETTINGS: Final = frozenset(
     (
         "advertised.listeners",
         "controller.listener.names",
         "controller.quorum.bootstrap.servers",
-        "controller.quorum.voters",
+        VOTERS,
         "inter.broker.listener.name",
         "listener.security.protocol.map",
         "listeners",
@@ -37,6 +38,10 @@ def node_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a node: without the variables of settings in `OWN_SETTINGS`."""
     own = {variable for variable, setting, _ in variables(environ) if setting in OWN_SETTINGS}
     return {variable: text for variable, text in environ.items() if variable not in own}
+
+
+class VotersError(Exception):
+    """The cluster in the directory has more voters than nodes are wanted."""
 
 
 @immutable
@@ -73,9 +78,32 @@ def plan(
     ]
 
 
-def voters_of(brokers: int) -> int:
-    """The number of voters among `brokers` nodes: one of two, since a quorum of two tolerates no loss either."""
-    return MAX_VOTERS if brokers >= MAX_VOTERS else 1
+def voters_of(brokers: int, data: Path | None = None) -> int:
+    """The number of voters among `brokers` nodes: one of two, since a quorum of two tolerates no loss either.
+
+    A cluster that `data` contains keeps its voters: with more of them, those with empty logs would be a majority, and
+    could begin another cluster. Raises VotersError if there would be fewer nodes than voters.
+    """
+    known = None if data is None else _voters_in(data)
+    if known is not None and known > brokers:
+        raise VotersError(
+            f"the controllers of the cluster in {data} are the nodes 1 to {known}: use --brokers {known} or more"
+        )
+    return known or (MAX_VOTERS if brokers >= MAX_VOTERS else 1)
+
+
+def _voters_in(data: Path) -> int | None:
+    """The number of voters with which node 1 was last started; None if it has no data yet."""
+    file = properties_of(data, 1)
+    if not (data / "node-1").is_dir() or not file.is_file():
+        return None
+    values = [line.partition("=")[2] for line in file.read_text("utf-8").splitlines() if line.startswith(f"{VOTERS}=")]
+    return len(values[0].split(",")) if values else None
+
+
+def properties_of(data: Path, node_id: int) -> Path:
+    """The file with a node's settings."""
+    return data / f"node-{node_id}.properties"
 
 
 def _node(
@@ -95,7 +123,7 @@ def _node(
     own = {
         "node.id": str(number),
         "process.roles": "broker" if controller_port is None else "broker,controller",
-        "controller.quorum.voters": voters,
+        VOTERS: voters,
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "listeners": ",".join(listeners),

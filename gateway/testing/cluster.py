@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from odradek.gateway.supervision.layout import NodePlan, node_environment, plan, voters_of
+from odradek.gateway.supervision.layout import NodePlan, node_environment, plan, properties_of, voters_of
 from odradek.gateway.supervision.supervisor import node_command
 from odradek.gateway.testing.ports import free_ports
 
@@ -170,7 +170,8 @@ class TestCluster:
         self.host = "127.0.0.1"
         self._brokers = brokers
         self._config = dict(config or {})
-        self._controllers = voters_of(brokers) if controllers is None else controllers
+        data = None if directory is None else Path(directory)
+        self._controllers = voters_of(brokers, data) if controllers is None else controllers
         self._directory = directory
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._nodes: dict[int, TestNode] = {}
@@ -211,7 +212,7 @@ class TestCluster:
             planned = _linked(planned, self._links, self.host)
             self._links.start()
         for each in planned:
-            file = directory / f"node-{each.node_id}.properties"
+            file = properties_of(directory, each.node_id)
             each.write(file)
             self._nodes[each.node_id] = self.new_node(each, file)
         for node in self._nodes.values():
