@@ -72,6 +72,7 @@ class Wanted:
         changed = (
             has_error
             or bool(data.records)
+            or data.preferred_read_replica >= 0  # until the reader goes there, it is answered at once each time
             or data.high_watermark != self.high_watermark
             or data.log_start_offset != self.log_start_offset
         )

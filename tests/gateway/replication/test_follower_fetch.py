@@ -119,3 +119,14 @@ def test_produces_that_wait_for_followers_do_not_keep_the_broker_from_reading_th
         for producer, sent in zip(producers, waiting, strict=True):
             assert only(producer.receive(sent)).error_code == ErrorCode.NONE
             producer.close()
+
+
+def test_a_consumer_in_a_session_is_directed_to_a_follower_although_nothing_has_changed(broker, client, monkeypatch):
+    replica = lead(broker, isr=(NODE,))
+    topic = FetchTopic(topic_id=replica.key.topic_id, partitions=(FetchPartition(partition=0, fetch_offset=1),))
+    begun = client.call(FetchRequest(topics=(topic,), session_epoch=0, rack_id="near"), 17)
+    monkeypatch.setattr(broker.broker.services.replicas, "selects_by_rack", True)
+    monkeypatch.setattr(replica, "preferred_replica", lambda rack, offset: FOLLOWER)
+    for epoch in (1, 2):
+        later = FetchRequest(session_id=begun.session_id, session_epoch=epoch, rack_id="near")
+        assert client.call(later, 17).responses[0].partitions[0].preferred_read_replica == FOLLOWER

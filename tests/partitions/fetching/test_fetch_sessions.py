@@ -90,6 +90,7 @@ def test_an_incremental_fetch_adds_changes_and_removes():
         ({"last_stable_offset": 1}, False),
         ({"error_code": ErrorCode.OFFSET_OUT_OF_RANGE}, True),
         ({"records": (memoryview(b"x"),)}, True),
+        ({"preferred_read_replica": 2}, True),
     ],
 )
 def test_only_partitions_with_changes_are_sent(fields, sent):
