@@ -99,6 +99,8 @@ async def _scan(ctx: RequestContext, replica: Replica, scan: NeedsScan) -> Offse
         offset = await replica.look_up(lambda part: part.find_max_timestamp())
     else:
         offset = await replica.look_up(lambda part: part.find_by_timestamp(scan.timestamp_ms))
+    if offset is not None:
+        offset = max(offset, scan.start_offset)  # the store's first batch may begin below the log start
     while offset is not None and offset < scan.limit_offset:
         lease = await replica.read(offset, replica.log.log_end_offset, SCAN_BYTES)
         try:

@@ -17,6 +17,7 @@ from odradek.wire.messages.incremental_alter_configs import (
 )
 
 EARLIEST = -2
+MAX_TIMESTAMP = -3
 TOPIC_RESOURCE = 2
 SMALL = {"internal_segment_bytes": "2000"}
 NEVER = {"log_retention_check_interval_ms": 10**9, "log_initial_task_delay_ms": 10**9}
@@ -151,6 +152,13 @@ class TestDeleteRecords:
         assert client.fetch("t", 1).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert delete_records(client, "t", -1) == (ErrorCode.NONE, 5)
         assert client.end_offset("t", timestamp=EARLIEST) == client.end_offset("t") == 5
+
+    @pytest.mark.parametrize("timestamp", [0, MAX_TIMESTAMP])
+    def test_timestamps_are_found_in_a_log_that_starts_inside_a_batch(self, client, timestamp):
+        client.create_topic("t", retention_ms="-1")
+        assert client.produce("t", batch_of(b"a", b"b", b"c")).error_code == ErrorCode.NONE
+        assert delete_records(client, "t", 1) == (ErrorCode.NONE, 1)
+        assert client.end_offset("t", timestamp=timestamp) == 1
 
     @pytest.mark.parametrize("offset", [6, -2, 2**62])
     def test_outside_the_log(self, client, offset):

@@ -1,7 +1,7 @@
 """One log: offsets, high watermark and last stable offset, fetches, ListOffsets, epochs, log start offset."""
 
 import pytest
-from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer
+from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer, patched
 
 from odradek.partitions import offsets
 from odradek.partitions.config import LogConfig, MessageTimestampType
@@ -23,7 +23,7 @@ from odradek.partitions.results import (
 )
 from odradek.partitions.state import PartitionState
 from odradek.wire.errors import ErrorCode
-from odradek.wire.records.batch import Codec
+from odradek.wire.records.batch import Codec, assign_offsets
 
 ALL = Isolation.READ_UNCOMMITTED
 STABLE = Isolation.READ_COMMITTED
@@ -289,6 +289,23 @@ def test_by_timestamp_records_below_the_log_start_do_not_count() -> None:
     partition.keep(partition.log.move_log_start(2))
     assert lookup(partition, 90) == OffsetFound(2, 120, 0)
     assert lookup(partition, 130) == OffsetFound(3, 150, 0)
+
+
+@pytest.mark.parametrize(("start", "found"), [(1, OffsetFound(1, 300, 0)), (2, OffsetFound(3, 120, 0))])
+def test_the_max_timestamp_is_of_a_record_that_can_be_read(start: int, found: OffsetFound) -> None:
+    partition = Partition()
+    partition.append(data_batch(timestamps=[100, 300, 110, 120, 120]))
+    partition.append(data_batch(timestamps=[90]))
+    partition.keep(partition.log.move_log_start(start))
+    assert lookup(partition, offsets.MAX_TIMESTAMP) == found
+
+
+def test_the_max_timestamp_is_of_a_later_batch_if_no_record_of_the_first_can_be_read() -> None:
+    compacted = patched(data_batch(timestamps=[300]), 23, 4, 4)  # the records at offsets 1 to 4 were removed
+    later = b"".join(assign_offsets(data_batch(timestamps=[90]), 5, 0))
+    scan = NeedsScan(offsets.MAX_TIMESTAMP, of_max_timestamp=True, start_offset=2, limit_offset=6)
+    chunk = memoryview(bytes(compacted) + later)
+    assert offsets.offset_in_batches([chunk], scan) == OffsetFound(5, 90, 0)
 
 
 def test_by_timestamp_nothing_beyond_what_the_reader_may_see() -> None:
