@@ -71,13 +71,11 @@ class Follower(Reads):
             started = state.epochs.assign(header.partition_leader_epoch, base_offset)
             epochs.extend(() if started is None else (started,))
             if marker is not None:
-                row, ended = state.producer_states.add_marker(header, base_offset, marker)
-                producers[header.producer_id] = row
+                row, ended = state.producer_states.end_replicated(header, base_offset, marker)
+                producers |= row
                 aborted.extend(state.note_aborted(ended))
             elif header.producer_id >= 0 and not header.is_control:
-                producers[header.producer_id] = state.producer_states.add_batch(
-                    header, base_offset, header.max_timestamp
-                )
+                producers |= state.producer_states.add_replicated(header, base_offset)
         write = LogWrite(stored, epochs, producers, aborted, replicated=True)
         return Appended(first_offset, state.log_end_offset - 1, -1, write)
 

@@ -8,6 +8,14 @@ Checked is what a broker can check without decoding records: format, checksum, c
 checked are the topic's limits on size and time and the keys of a compacted topic: another broker has accepted the
 records under its own settings, and a follower does not check these either. Producer sequences are not checked, since
 compaction leaves gaps in them. Transactions are tracked, for read_committed readers.
+
+A transaction that is open when the leader changes is continued by the new leader, which has recorded its batches as a
+follower and does not know whether a client wrote them. It is taken for an imported one if an imported batch continues
+it exactly, with the same producer epoch and the next sequence, or if a marker of its epoch or a later one ends it.
+Transactions to which a client has written in the leader's own epoch are known not to be imported. So a client's
+transaction is joined or ended by mistake only if its leader has changed since its last batch, and if the same id was
+assigned in both clusters, with the same epoch and sequence at that moment or, for a marker, an epoch that is not later.
+After a gap in the sequences, which compaction may leave, the import is refused until the transaction is aborted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +28,7 @@ from odradek.partitions.producers import EndTxnMarker
 from odradek.partitions.results import Appended, Rejected
 from odradek.partitions.state import PartitionState
 from odradek.wire.errors import ErrorCode
-from odradek.wire.records.batch import BatchHeader, Codec, assign_offsets, check_crc, iter_headers
+from odradek.wire.records.batch import BatchHeader, Codec, assign_offsets, check_crc, increment_sequence, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch, UnsupportedMagic
 
 MAX_BATCHES: Final = 500
@@ -125,12 +133,26 @@ def _check_offsets(state: PartitionState, batches: Sequence[ImportedBatch]) -> R
     if first_offset < end_offset:
         message = f"the batches begin at offset {first_offset}, and the log ends at {end_offset} already"
         return Rejected(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+    checked: set[int] = set()
     for header, marker in batches:
-        if marker is not None or _is_in_transaction(header):
+        # A producer's later batches are in the transaction of its first one, or in one that the import has begun.
+        if header.producer_id not in checked and (marker is not None or _is_in_transaction(header)):
             refusal = state.producer_states.check_imported(header)
-            if refusal is not None:
+            if refusal is not None and not _continues(state, header):
                 return refusal
+            checked.add(header.producer_id)
     return None
+
+
+def _continues(state: PartitionState, header: BatchHeader) -> bool:
+    """True if a batch or marker continues the producer's open transaction, which an earlier leader has written."""
+    entry = state.producers[header.producer_id]
+    if state.epochs.epoch_of(entry.last_offset) >= state.leader_epoch:
+        return False
+    if header.is_control:
+        return header.producer_epoch >= entry.producer_epoch
+    is_next = header.base_sequence == increment_sequence(entry.last_sequence, 1)
+    return is_next and header.producer_epoch == entry.producer_epoch
 
 
 def _is_in_transaction(header: BatchHeader) -> bool:

@@ -49,6 +49,13 @@ Imported batches (`imports.py`) come from another cluster: this cluster may have
 producers, and the original producers do not write here. Only their open transaction is kept, until its marker arrives.
 The entry of a local producer with that id is kept, and no batch of it is taken for a retry of an imported one.
 
+A follower cannot distinguish them and records both kinds, so that its entry is that of the last writer. There is one
+exception: a batch of an earlier epoch that does not begin with sequence 0 is not from a client. A leader that has the
+entry refuses it, and to a leader that has none, a producer begins with 0. Such a batch leaves the entry unchanged, as
+on the leader. With sequence 0 it may be a local producer's first batch after imported ones of its id; it replaces the
+entry, since the next leader refuses markers of an earlier epoch than the entry's. On a follower, such a marker only
+ends the transaction.
+
 An entry without an open transaction expires `producer.id.expiration.ms` after its last batch's timestamp.
 
 Every change of an entry is written as a row (`ProducerEntry.encode`) together with the batch that caused it, so that
@@ -345,6 +352,25 @@ class Producers:
         stable = next(iter(self._ongoing.values()), offset + 1)
         return AbortedTransaction(producer_id, first_offset, offset, stable)
 
+    def add_replicated(self, header: BatchHeader, base_offset: int) -> dict[int, bytes | None]:
+        """Add a data batch that the leader has accepted; returns the changed row, if any."""
+        entry = self._entries.get(header.producer_id, _ABSENT)
+        if header.producer_epoch >= entry.producer_epoch or header.base_sequence == 0:
+            return {header.producer_id: self.add_batch(header, base_offset, header.max_timestamp)}
+        return self.add_imported(header, base_offset) if header.is_transactional else {}
+
+    def end_replicated(
+        self, header: BatchHeader, offset: int, marker: EndTxnMarker
+    ) -> tuple[dict[int, bytes | None], AbortedTransaction | None]:
+        """Add a marker that the leader has accepted.
+
+        Returns the changed row, if any, and the transaction if the marker aborts one.
+        """
+        if header.producer_epoch < self._entries.get(header.producer_id, _ABSENT).producer_epoch:
+            return self.end_imported(header, offset, marker)
+        row, aborted = self.add_marker(header, offset, marker)
+        return {header.producer_id: row}, aborted
+
     def check_imported(self, header: BatchHeader) -> Rejected | None:
         """Check an imported transactional batch or marker: it must not join a transaction of a local producer."""
         entry = self._entries.get(header.producer_id, _ABSENT)
@@ -358,11 +384,15 @@ class Producers:
         producer_id = header.producer_id
         entry = self._entries.get(producer_id) or ProducerEntry(header.producer_epoch)
         if entry.txn_first_offset != UNKNOWN_OFFSET:
+            changed = _without_imported(entry)
+        else:
+            self._guards.pop(producer_id, None)
+            self._ongoing[producer_id] = base_offset
+            changed = entry._replace(txn_first_offset=base_offset)
+        if changed == entry:
             return {}
-        self._guards.pop(producer_id, None)
-        self._ongoing[producer_id] = base_offset
-        entry = self._entries[producer_id] = entry._replace(txn_first_offset=base_offset)
-        return {producer_id: entry.encode()}
+        self._entries[producer_id] = changed
+        return {producer_id: changed.encode()}
 
     def end_imported(
         self, header: BatchHeader, offset: int, marker: EndTxnMarker
@@ -376,7 +406,7 @@ class Producers:
         if entry.txn_first_offset == UNKNOWN_OFFSET:
             return {}, None
         aborted = self._end_transaction(producer_id, offset, marker)
-        ended = entry._replace(txn_first_offset=UNKNOWN_OFFSET)
+        ended = _without_imported(entry)._replace(txn_first_offset=UNKNOWN_OFFSET)
         if ended == ProducerEntry(entry.producer_epoch):  # no local producer with this id is known
             del self._entries[producer_id]
             return {producer_id: None}, aborted
@@ -424,6 +454,12 @@ def _in_sequence(header: BatchHeader, entry: ProducerEntry) -> bool:
     last = entry.last_sequence
     # Without a known batch the last sequence is -1; 0 follows that, too.
     return header.base_sequence == (0 if last == NO_SEQUENCE else increment_sequence(last, 1))
+
+
+def _without_imported(entry: ProducerEntry) -> ProducerEntry:
+    """Returns the entry without the batches of its open transaction, an imported one, which a follower has recorded."""
+    kept = tuple(batch for batch in entry.batches if batch.last_offset < entry.txn_first_offset)
+    return entry._replace(batches=kept)
 
 
 def _fenced(producer_id: int, producer_epoch: int, entry: ProducerEntry) -> Rejected:

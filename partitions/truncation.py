@@ -65,11 +65,11 @@ class ProducerRebuild:
                 continue
             marker = read_end_txn_marker(chunk, header) if header.is_control else None
             if marker is not None:
-                _, aborted = self._producers.add_marker(header, header.base_offset, marker)
+                _, aborted = self._producers.end_replicated(header, header.base_offset, marker)
                 if aborted is not None:
                     self._aborted.append(aborted)
             elif not header.is_control:
-                self._producers.add_batch(header, header.base_offset, header.max_timestamp)
+                self._producers.add_replicated(header, header.base_offset)
 
     def rows(self) -> Mapping[int, bytes]:
         """Returns the rows, for `PartitionStore.truncate`."""

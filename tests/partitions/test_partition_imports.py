@@ -11,6 +11,7 @@ from odradek.partitions.imports import MAX_BATCHES, ImportedBatch, in_writes, la
 from odradek.partitions.model import LogSnapshot
 from odradek.partitions.results import Appended, AppendOrigin, Rejected
 from odradek.partitions.state import PartitionState
+from odradek.partitions.truncation import ProducerRebuild
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import assign_offsets, iter_headers
 
@@ -116,6 +117,70 @@ def _tells_readers_what_a_follower_would(target: Partition, source: list[bytes])
     assert restored.last_stable_offset == target.log.last_stable_offset
 
 
+# After a change of the leader
+
+
+def succeeded(target: Partition) -> Partition:
+    """The leader of the next epoch, made from a follower that has all batches."""
+    successor, end_offset = Partition(target.log.config), target.log.log_end_offset
+    successor.log = PartitionState.restore(LogSnapshot(), target.log.config)
+    follower = follow(successor.log, target.log.leader_epoch, leader_id=1)
+    result = follower.append(memoryview(b"".join(bytes(batch.data) for batch in target.store.batches)))
+    assert isinstance(result, Appended)
+    successor.keep(result.write)
+    successor.lead(target.log.leader_epoch + 1)
+    successor.leader.durable(end_offset)
+    return successor
+
+
+@given(STEPS, st.data())
+def test_new_leaders_continue_an_import_wherever_it_stands(steps, data) -> None:
+    source = source_of(steps)
+    target, sent = Partition(), 0
+    while sent < len(source):
+        end = data.draw(st.integers(sent + 1, len(source)))
+        assert isinstance(take(target, *source[sent:end]), Appended)
+        target, sent = succeeded(target), end
+    _tells_readers_what_a_follower_would(target, source)
+
+
+def test_later_requests_to_a_new_leader_may_have_gaps_in_the_sequences() -> None:
+    target = Partition()
+    take(target, at(0, of_producer(1, 0, transactional=True)))
+    target = succeeded(target)
+    take(target, at(1, of_producer(1, 1, transactional=True)))
+    assert isinstance(take(target, at(9, of_producer(1, 7, transactional=True))), Appended)
+
+
+@pytest.mark.parametrize(
+    "imported",
+    [
+        of_producer(1, 4, epoch=3, transactional=True),
+        of_producer(1, 2, epoch=2, transactional=True),
+        of_producer(1, 2, epoch=4, transactional=True),
+        end_marker(1, committed=False, epoch=2),
+    ],
+    ids=["a gap", "an earlier epoch", "a later epoch", "an earlier epoch's marker"],
+)
+def test_what_does_not_continue_a_transaction_exactly_is_refused_by_a_new_leader(imported: memoryview) -> None:
+    target = Partition()
+    take(target, at(0, of_producer(1, 0, 2, epoch=3, transactional=True)))
+    result = take(succeeded(target), at(2, imported))
+    assert isinstance(result, Rejected)
+    assert result.error is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("imported", [of_producer(1, 2, transactional=True), end_marker(1, committed=False)])
+def test_a_local_transaction_that_goes_on_at_a_new_leader_is_not_joined_or_ended(imported: memoryview) -> None:
+    target = Partition(LogConfig(transaction_verification=False))
+    target.append(of_producer(1, 0, transactional=True))
+    target = succeeded(target)
+    target.append(of_producer(1, 1, transactional=True))
+    result = take(target, at(2, imported))
+    assert isinstance(result, Rejected)
+    assert result.error is ErrorCode.INVALID_TXN_STATE
+
+
 # Producers of this cluster beside those of the other
 
 
@@ -142,6 +207,33 @@ def test_what_is_known_of_a_local_producer_outlives_an_imported_transaction_of_i
     assert target.log.last_stable_offset == 7
     assert target.log.producers[1] == known
     assert isinstance(target.append(of_producer(1, 2)), Appended)
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_follower_also_keeps_what_is_known_of_a_local_producer_of_a_later_epoch(transactional: bool) -> None:
+    target = Partition()
+    target.append(of_producer(1, 0, 2, epoch=5))
+    known = target.log.producers[1]
+    take(target, at(5, of_producer(1, 70, epoch=4, transactional=transactional)))
+    assert succeeded(target).log.last_stable_offset == target.log.last_stable_offset == (5 if transactional else 6)
+    take(target, at(6, end_marker(1, committed=False, epoch=4)))
+    rebuild = ProducerRebuild()
+    for batch in target.store.batches:
+        rebuild.add(memoryview(batch.data))
+    assert rebuild.rows() == {1: known.encode()}
+    target = succeeded(target)
+    assert (target.log.last_stable_offset, len(target.log.aborted)) == (7, transactional)
+    assert target.log.producers[1] == known
+    assert isinstance(target.append(of_producer(1, 2, epoch=5)), Appended)
+
+
+def test_a_local_transaction_after_an_imported_one_of_a_later_epoch_can_be_ended_at_a_new_leader() -> None:
+    target = Partition(LogConfig(transaction_verification=False))
+    take(target, at(0, of_producer(1, 0, epoch=9, transactional=True)), at(1, end_marker(1, committed=True, epoch=9)))
+    target.append(of_producer(1, 0, transactional=True))
+    target = succeeded(target)
+    assert isinstance(target.mark(end_marker(1, committed=True)), Appended)
+    assert target.log.last_stable_offset == 4
 
 
 def test_an_imported_transaction_leaves_nothing_but_its_outcome() -> None:
