@@ -290,6 +290,7 @@ class PartitionLog(Watchable):
         self._log = restored
         self.state, self._idle_view = ReplicaState.OPEN, None
         self._role, self._epoch_write = self._role_over(restored)
+        self.notify()  # a log that has failed may have more records: those of a commit that was made although it failed
 
     def _role_over(self, state: PartitionState) -> tuple[Leader | Follower, LogWrite | None]:
         return self._assigned.role_over(state, self._brokers, self._env.monotonic_ms(), self._role)

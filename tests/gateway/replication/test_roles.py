@@ -9,14 +9,25 @@ from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, only, produce_request
 from gateway_groups import commit_error, committed, find
 from gateway_transactions import Transactional, Transactional2
-from role_fakes import NODE, OTHER, TOPIC_ID, HeldUp, Inline, publish, replicas_over, sent, with_partitions
+from role_fakes import (
+    NODE,
+    OTHER,
+    TOPIC_ID,
+    HeldUp,
+    Inline,
+    faulty_replicas,
+    publish,
+    replicas_over,
+    sent,
+    with_partitions,
+)
 from trio.testing import wait_all_tasks_blocked
 
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import PartitionImage
 from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.repeats import Repeats
-from odradek.gateway.env.signals import Ticker
+from odradek.gateway.env.signals import Mark, Signal, Ticker
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import NO_LEADER, Assignment
 from odradek.gateway.replication.commit import Backlog
@@ -251,6 +262,24 @@ async def test_a_log_is_unwritable_from_a_write_that_fails_to_one_that_does_not(
     assert not isinstance(replica.append(memoryview(batch_of(b"taken")), AppendOrigin.CLIENT), Rejected)
     await replica.durable(1).wait()
     assert replicas.resources.unwritable_since_ms == {}
+
+
+async def test_fetches_are_woken_by_records_that_are_found_when_a_failed_log_is_opened_again(
+    nursery: trio.Nursery,
+) -> None:
+    replicas, plan = faulty_replicas(nursery)
+    publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
+    replica = await replicas.leader("t", 0)
+    plan.mix.write_late = 1.0
+    replica.append(memoryview(batch_of(b"written")), AppendOrigin.CLIENT)
+    with pytest.raises(StoreError):
+        await replica.durable(1).wait()
+    woken: set[int] = set()
+    for number, watched in enumerate((replica, replica.tail)):
+        watched.watch(Mark(Signal(), woken, number))
+    await replica.ensure_open()
+    assert replica.log.high_watermark == 1
+    assert woken == {0, 1}
 
 
 async def test_the_log_of_a_moved_partition_that_cannot_be_deleted_is_kept_until_it_can(
