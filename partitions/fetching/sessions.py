@@ -113,13 +113,19 @@ class FetchSession:
         """Whether it may be evicted by (any new session, a follower's session)."""
 
     def update(self, changed: dict[TopicPartition, Wanted], forgotten: Iterable[TopicPartition]) -> None:
-        """Apply the changes of an incremental fetch; a changed partition keeps its position in the order."""
+        """Apply the changes of an incremental fetch; a changed partition keeps its position in the order.
+
+        The next answer to a follower contains each partition that the fetch names.
+        """
         for partition, wanted in changed.items():
             known = self.partitions.get(partition)
             if known is None:
                 self.partitions[partition] = wanted
             else:
                 known.asked = wanted.asked
+                if self.key.privileged:
+                    # The follower may have dropped the last answer, because its position had changed meanwhile.
+                    known.high_watermark = -1
         for partition in forgotten:
             self.partitions.pop(partition, None)
 

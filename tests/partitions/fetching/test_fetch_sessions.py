@@ -100,6 +100,17 @@ def test_only_partitions_with_changes_are_sent(fields, sent):
     assert bool(response.responses) is sent
 
 
+@pytest.mark.parametrize("privileged", [True, False])
+def test_a_partition_that_is_named_again_is_sent_to_a_follower(privileged):
+    """The follower may have dropped the previous answer."""
+    sessions = cache()
+    session_id = begin(sessions, privileged=privileged)
+    named, _ = fetch(sessions, topic(0, offset=1), session=(session_id, 1))
+    assert bool(named.responses) is privileged
+    unnamed, _ = fetch(sessions, session=(session_id, 2))
+    assert not unnamed.responses
+
+
 def test_the_end_of_an_error_is_news():
     sessions = cache()
     begun, _ = fetch(sessions, topic(0), session=(0, 0))
