@@ -203,7 +203,7 @@ class _Reading:
             return await self._read(asked, replica, first)
         except PARTITION_FAILURES as failure:
             replica.traffic.failed_fetches += 1
-            return self._error(asked.partition, error_of_partition(failure))
+            return self._error(asked.partition, _error_of_read(failure, replica, asked.fetch_offset))
 
     async def _read(self, asked: FetchPartition, replica: Replica, first: int | None) -> PartitionData:
         if replica.state is not ReplicaState.OPEN:
@@ -332,6 +332,13 @@ def _is_outdated(replica: Replica | ErrorCode, data: PartitionData) -> bool:
         return False
     log = replica.open_log
     return log is None or log.high_watermark != data.high_watermark or log.log_start_offset != data.log_start_offset
+
+
+def _error_of_read(failure: Exception, replica: Replica, offset: int) -> ErrorCode:
+    """The error code of a failed read, during which the log start may have moved beyond the offset."""
+    error, log = error_of_partition(failure), replica.open_log
+    is_deleted = log is not None and offset < log.log_start_offset
+    return ErrorCode.OFFSET_OUT_OF_RANGE if is_deleted and error is ErrorCode.KAFKA_STORAGE_ERROR else error
 
 
 def _diverging(index: int, plan: FetchPlan, end: EpochEnd) -> PartitionData:

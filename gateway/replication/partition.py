@@ -48,6 +48,7 @@ from odradek.partitions.producers import ProducerEntry, ProducerRowError
 from odradek.partitions.results import Rejected
 from odradek.partitions.state import PartitionState
 from odradek.storage_backends.interface import (
+    OffsetNotInStoreError,
     PartitionStore,
     ReadLease,
     SegmentDraft,
@@ -417,10 +418,18 @@ class PartitionLog(Watchable):
         except BaseException as error:
             self._lease_ended()
             if isinstance(error, StoreError):
-                self._note("read", error, "cannot read partition=%s offset=%d error=%s", self.key, start_offset, error)
+                if not isinstance(error, OffsetNotInStoreError) or self._contains(start_offset):
+                    self._note(
+                        "read", error, "cannot read partition=%s offset=%d error=%s", self.key, start_offset, error
+                    )
                 raise self._offline() from error
             raise
         return lease
+
+    def _contains(self, offset: int) -> bool:
+        """False if the offset is not in the log now, for example because it was deleted during a read."""
+        log = self.open_log
+        return log is not None and log.log_start_offset <= offset <= log.log_end_offset
 
     def give_back(self, lease: ReadLease) -> None:
         """End a lease from `read`."""

@@ -160,6 +160,21 @@ class TestDeleteRecords:
         assert delete_records(client, "t", 1) == (ErrorCode.NONE, 1)
         assert client.end_offset("t", timestamp=timestamp) == 1
 
+    def test_an_offset_that_is_deleted_while_it_is_read_is_out_of_range(self, broker, client, monkeypatch, caplog):
+        client.create_topic("t", retention_ms="-1")
+        fill(client, "t", 2)
+        replica = broker.broker.services.replicas.get("t", 0)
+        read = replica.read
+
+        async def delete_and_read(*args):
+            await replica.move_log_start(1)
+            return await read(*args)
+
+        monkeypatch.setattr(replica, "read", delete_and_read)
+        assert client.fetch("t", 0).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert "cannot read" not in caplog.text
+        assert client.fetch("t", 1).error_code == ErrorCode.NONE
+
     @pytest.mark.parametrize("offset", [6, -2, 2**62])
     def test_outside_the_log(self, client, offset):
         client.create_topic("t", retention_ms="-1")
