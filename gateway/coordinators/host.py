@@ -63,7 +63,7 @@ class Coordinator(Generic[S]):
         self._metadata = metadata
         self._controller = controller
         self._replicas = replicas
-        self._clock = SteadyClock(env)
+        self._clock = SteadyClock(env, catches_up=True)
         self._make = make
         self._publish = publish
         self._write_timeout_ms = write_timeout_ms

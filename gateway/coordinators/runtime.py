@@ -42,6 +42,8 @@ RELOAD_RETRY_MS = 1000
 """The pause before a shard that was discarded or not loaded is loaded again, if no request needs it."""
 RETRY_MAX_MS = 60_000
 """The longest pause before a shard that cannot be decoded is loaded again, or the timers of one run after a defect."""
+MAX_BEHIND_MS = 60_000
+"""How far the clock of coordinators may be behind the wall clock."""
 REPLAYED_AT_ONCE = 200
 """The number of records replayed before other tasks are scheduled, which also happens after each batch."""
 
@@ -58,16 +60,25 @@ class ShardState(Enum):
 class SteadyClock:
     """The shards' clock: the wall clock at the start plus the monotonic time since.
 
-    Deadlines do not move when the wall clock is set, and timestamps are close to the wall clock's.
+    Deadlines do not move when the wall clock is set, and timestamps are close to the wall clock's. A clock that
+    `catches_up` is set forward when it is more than a minute behind the wall clock, which was set after the start (a
+    machine without a battery for it), or went on while the machine was suspended. Sessions may then end early. But
+    offsets would be stored with times so old that they expired at the next start.
     """
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, *, catches_up: bool = False) -> None:
         self._env = env
+        self._catches_up = catches_up
         self._anchor_ms = env.wall_ms() - env.monotonic_ms()
 
     def now_ms(self) -> int:
         """Milliseconds that never go back."""
-        return self._anchor_ms + self._env.monotonic_ms()
+        now_ms = self._anchor_ms + self._env.monotonic_ms()
+        if self._catches_up and (behind_ms := self._env.wall_ms() - now_ms) > MAX_BEHIND_MS:
+            log.warning("the clock of the coordinators is set forward ms=%d", behind_ms)
+            self._anchor_ms += behind_ms
+            now_ms += behind_ms
+        return now_ms
 
 
 class ShardRuntime(Generic[S]):

@@ -335,3 +335,29 @@ async def test_a_log_that_cannot_be_decoded_is_read_again_after_growing_pauses(r
         assert runtime.reload_at_ms is not None
         pauses.append(round((runtime.reload_at_ms - clock.now_ms()) / 1000))
     assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+# The clock
+
+
+class SetClock(Inline):
+    """A wall clock that can be set."""
+
+    ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
+
+
+def test_the_coordinators_clock_follows_a_wall_clock_that_is_set_forward_but_not_back() -> None:
+    """Else offsets are stored with a time so old that they expire at the next start."""
+    env = SetClock()
+    clock, steady = SteadyClock(env, catches_up=True), SteadyClock(env)
+    before_ms = clock.now_ms()
+    env.ahead_ms = 50_000
+    assert clock.now_ms() - before_ms < 50_000
+    env.ahead_ms = 8 * 86_400_000
+    assert clock.now_ms() >= before_ms + env.ahead_ms
+    assert steady.now_ms() < before_ms + 50_000
+    env.ahead_ms = 0
+    assert clock.now_ms() >= before_ms + 8 * 86_400_000
