@@ -10,6 +10,7 @@ from typing import Final
 from odradek.coordinator.configs.definition import ConfigValue, UpdateMode
 from odradek.coordinator.configs.errors import ConfigRefusedError
 from odradek.coordinator.configs.layers import BrokerLayers, topic_config_values
+from odradek.coordinator.configs.limits import check_limit
 from odradek.coordinator.configs.protections import ADVICE, protection_of
 from odradek.coordinator.configs.tables import (
     BROKER_CONFIGS,
@@ -97,7 +98,7 @@ def _check_broker_values(texts: Mapping[str, str]) -> None:
         definition = broker_definition(name)
         try:
             if definition is not None:
-                definition.parse(text)
+                check_limit(name, definition.parse(text))
         except ConfigRefusedError as refused:
             raise ConfigRefusedError(refused.message, ErrorCode.INVALID_REQUEST) from refused
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 from odradek.coordinator.configs.definition import ConfigValue
 from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.coordinator.configs.limits import MOST_CLEANER_THREADS
 from odradek.coordinator.configs.tables import QUOTA_CONFIGS
 from odradek.coordinator.groups.config import ConsumerGroupConfig, GroupConfig
 from odradek.coordinator.groups.consumer.assignor_names import ASSIGNOR_NAMES, KAFKAS_ASSIGNORS
@@ -118,6 +119,11 @@ class BrokerConfig:
     def values(self) -> Mapping[str, ConfigValue]:
         """The value of every setting, by Kafka's name (or `odradek.…`)."""
         return self.layers.values
+
+    @property
+    def cleaner_threads(self) -> int:
+        """The number of logs cleaned at a time; a stored `log.cleaner.threads` may be above its limit."""
+        return min(self.log_cleaner_threads, MOST_CLEANER_THREADS)
 
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Self:
         """A copy with settings that were changed at run time; settings that cannot change at run time are kept."""

@@ -9,6 +9,7 @@ from typing import Final
 from odradek.coordinator.configs.effects import without_effect
 from odradek.coordinator.configs.errors import ConfigRefusedError
 from odradek.coordinator.configs.layers import BrokerLayers
+from odradek.coordinator.configs.limits import check_limit
 from odradek.coordinator.configs.tables import broker_definition
 from odradek.gateway.config.broker_config import BrokerConfig
 from odradek.gateway.config.errors import ConfigError
@@ -87,7 +88,7 @@ def _check(settings: Settings) -> None:
         if definition is None:
             continue
         try:
-            definition.parse(setting.text)
+            check_limit(name, definition.parse(setting.text))
         except ConfigRefusedError as error:
             raise ConfigError(f"{error.message} ({setting.source})", name) from error
 

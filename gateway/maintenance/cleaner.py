@@ -60,14 +60,15 @@ class LogCleaner:
             return
         async with trio.open_nursery() as nursery:
             while True:
-                for number in set(range(self._config().log_cleaner_threads)) - set(self.workers):
-                    self.workers[number] = Signal()
-                    nursery.start_soon(self._work, number)
+                for number in range(self._config().cleaner_threads):
+                    if number not in self.workers:
+                        self.workers[number] = Signal()
+                        nursery.start_soon(self._work, number)
                 await self._resized.wait()
 
     async def _work(self, number: int) -> None:
         """Clean as worker `number`, as long as `log.cleaner.threads` is greater than that."""
-        while number < self._config().log_cleaner_threads:
+        while number < self._config().cleaner_threads:
             if not await self.clean_dirtiest():
                 await self.workers[number].wait(self._config().log_cleaner_backoff_ms)
         del self.workers[number]

@@ -39,7 +39,7 @@ class CleaningPass:
         self._config = config
         self._version: tuple[PartitionState, int] | None = None
         self._offsets = OffsetMap(
-            config.log_cleaner_dedupe_buffer_size // max(config.log_cleaner_threads, 1),
+            config.log_cleaner_dedupe_buffer_size // max(config.cleaner_threads, 1),
             config.log_cleaner_io_buffer_load_factor,
             cleaning.end_offset - cleaning.first_dirty_offset,
         )
@@ -142,7 +142,7 @@ class CleaningPass:
 
     @property
     def _step_bytes(self) -> int:
-        return max(self._config.log_cleaner_io_buffer_size // max(self._config.log_cleaner_threads, 1), 1)
+        return max(self._config.log_cleaner_io_buffer_size // max(self._config.cleaner_threads, 1), 1)
 
     async def _step(self, step: Callable[[PartitionStore], int]) -> int:
         """Take one step, throttled to `log.cleaner.io.max.bytes.per.second`; return the next offset."""

@@ -84,6 +84,7 @@ def test_listener_prefixes_are_seen_through():
         ({"listener.name.a.ssl.protocol": "x"}, False, "specified: [listener.name.a.ssl.protocol]"),
         ({"listener.name.a.max.connections": "x"}, True, "Not a number of type INT"),
         ({"message.max.bytes": "-1"}, True, "Value must be at least 0"),
+        ({"log.cleaner.threads": "1001"}, True, "Value must be no more than 1000"),
         ({"odradek.commit.threads": "2"}, True, "Cannot update these configs dynamically: [odradek.commit.threads]"),
     ],
 )

@@ -258,6 +258,7 @@ class TestRules:
             ({"max_connections_per_ip_overrides": "host"}, "'host' is not of the form HOST:COUNT"),
             ({"log_dirs": "/a,/b"}, "names 2 directories"),
             ({"default_replication_factor": "0"}, "default.replication.factor must be equal or greater than 1"),
+            ({"log_cleaner_threads": "1001"}, "log.cleaner.threads: Value must be no more than 1000"),
             ({"odradek_commit_threads": "0"}, "odradek.commit.threads: Value must be at least 1"),
         ],
     )

@@ -103,3 +103,10 @@ def test_a_leader_uses_the_clusters_min_insync_replicas_not_its_nodes_own(caplog
     other = broker_setting(image, "9")
     settings.on_published(other, other.apply())
     assert caplog.text.count("min.insync.replicas=1 is used, not this node's own 2") == 1
+
+
+def test_a_stored_number_of_cleaner_threads_above_the_limit_is_applied_up_to_it(settings):
+    delta = broker_setting(MetadataImage(), "2147483647", "log.cleaner.threads")
+    settings.on_published(delta, delta.apply())
+    assert settings.config.cleaner_threads == 1000
+    assert settings.config.layers.values["log.cleaner.threads"] == 2147483647
