@@ -149,6 +149,26 @@ def test_doubles_read_back(value: float):
     assert parse_double(format_double(value)) == value
 
 
+@pytest.mark.parametrize(
+    "text", ["1", "1.", "1.5", ".5", "+1.e2", "-.5E-3f", "01.50d", "1e5", "Infinity", "-NaN", " 7 "]
+)
+def test_doubles_in_javas_forms(text: str):
+    assert parse_double(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "e5", ".e5", "1.5.", "1..5", "1e", "1e5.5", "1ff", "1_0", "0x1p3", "inf", "nan"]
+)
+def test_other_forms_are_no_doubles(text: str):
+    assert parse_double(text) is None
+
+
+def test_a_double_of_many_digits():
+    assert parse_double("1" * 32_767) == float("inf")
+    assert parse_double("1" * 32_766 + "x") is None
+    assert parse_double("1" * 32_768) is None
+
+
 @given(st.integers(-(2**70), 2**70), st.sampled_from([16, 32, 64]))
 def test_integers_fit_their_type_or_are_refused(value: int, bits: int):
     fits = -(1 << (bits - 1)) <= value < 1 << (bits - 1)
