@@ -32,7 +32,7 @@ from odradek.wire.records.batch import (
     peek_header,
 )
 from odradek.wire.records.errors import CrcMismatch, InvalidRecordBatch, RecordTooLarge
-from odradek.wire.records.reader import Record, read_records
+from odradek.wire.records.reader import RecordSummary, read_summaries
 
 LATEST_PRODUCE_VERSION: Final = 13
 _ZSTD_PRODUCE_VERSION: Final = 7
@@ -219,7 +219,7 @@ def _in_time(newest: int, config: LogConfig, now_ms: int) -> bool:
 
 
 def _check_each_record(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> Rejected | None:
-    batch = read_records(records, header, max_bytes=config.max_decompressed_bytes)
+    batch = read_summaries(records, header, max_bytes=config.max_decompressed_bytes)
     try:
         faults = list(islice(_record_faults(batch, config, now_ms), MAX_NAMED_FAULTS))
         deque(batch, 0)  # the rest must be well-formed, too
@@ -237,14 +237,14 @@ def _check_each_record(records: memoryview, header: BatchHeader, config: LogConf
 
 
 def _record_faults(
-    batch: Iterable[Record], config: LogConfig, now_ms: int
+    batch: Iterable[RecordSummary], config: LogConfig, now_ms: int
 ) -> Iterator[tuple[ErrorCode, int, str | None]]:
     """Yield (error, index in the batch, message) for each bad record."""
     keyed, stamped = config.is_compacted, _stamps_append_time(config)
     oldest, newest = now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
     for index, record in enumerate(batch):
         timestamp = record.timestamp_ms
-        if keyed and record.key is None:
+        if keyed and not record.has_key:
             yield ErrorCode.INVALID_RECORD, index, "a record of a compacted topic needs a key"
         elif not stamped and timestamp != NO_TIMESTAMP and not oldest <= timestamp <= newest:
             yield ErrorCode.INVALID_TIMESTAMP, index, f"timestamp {timestamp} is not within {oldest} to {newest}"

@@ -1,13 +1,14 @@
 """The two passes over a log's batches: `KeyIndex` collects the keys, `BatchFilter` selects the records to keep."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from odradek.partitions.compaction.offset_map import OffsetMap
 from odradek.partitions.compaction.transactions import CleanedTransactions
 from odradek.partitions.model import AbortedTransaction, StoredBatch
 from odradek.wire.records.batch import BatchHeader, batch_bytes, iter_headers, parse_header
-from odradek.wire.records.reader import RawRecord, read_raw_records
+from odradek.wire.records.reader import RawRecord, read_raw_records, read_raw_section, records_section
 from odradek.wire.records.rebuild import retain_records, without_records
 
 
@@ -109,17 +110,26 @@ class BatchFilter:
             void = useless and horizon_ms is not None and horizon_ms <= self._now_ms
         else:
             useless = void = self._transactions.add_batch(header)
-        records = [] if void else list(read_raw_records(chunk, header))
-        retained = records if header.is_control else [each for each in records if self._is_newest(header, each)]
-        if not retained:
+        # The records are decoded twice, if need be, and never held all at once: a batch may contain millions.
+        section = b"" if void else bytes(records_section(chunk, header))
+        is_retained, has_tombstone = (b"", False) if void else self._select(section, header)
+        if not any(is_retained):
             return without_records(header) if self._must_stay(header) else None
         # The first cleaning that finds a tombstone or a removable marker sets the horizon; one after it removes them.
-        waits = header.delete_horizon_ms is None and (
-            (useless and header.is_control) or any(each.is_tombstone for each in retained)
-        )
-        if waits:
-            return retain_records(header, retained, delete_horizon_ms=self._horizon_ms)
-        return bytes(batch_bytes(chunk, header)) if len(retained) == len(records) else retain_records(header, retained)
+        waits = header.delete_horizon_ms is None and ((useless and header.is_control) or has_tombstone)
+        if all(is_retained) and not waits:
+            return bytes(batch_bytes(chunk, header))
+        retained = compress(read_raw_section(section, header), is_retained)
+        return retain_records(header, retained, delete_horizon_ms=self._horizon_ms if waits else None)
+
+    def _select(self, section: bytes, header: BatchHeader) -> tuple[bytes | bytearray, bool]:
+        """Returns for each record whether it is retained, one byte each, and whether a retained one is a tombstone."""
+        is_retained, has_tombstone = bytearray(), False
+        for record in read_raw_section(section, header):
+            retains = header.is_control or self._is_newest(header, record)
+            is_retained.append(retains)
+            has_tombstone = has_tombstone or (retains and record.is_tombstone)
+        return is_retained, has_tombstone
 
     def _is_newest(self, header: BatchHeader, record: RawRecord) -> bool:
         if record.offset > self._offsets.latest_offset:

@@ -27,7 +27,7 @@ def _batch(count, codec=Codec.NONE, key=b"k"):
 def looked_into(monkeypatch):
     """The threads that have read records to validate a batch or to find an offset."""
     threads = []
-    for module, name in ((validation, "read_records"), (offsets, "first_record_at_or_after")):
+    for module, name in ((validation, "read_summaries"), (offsets, "first_record_at_or_after")):
         real = getattr(module, name)
 
         def noted(*arguments, _real=real, **named):
@@ -169,7 +169,7 @@ async def test_a_call_that_waits_for_its_turn_is_given_up_when_cancelled():
 
 
 def test_commits_continue_while_all_threads_that_read_records_are_busy(monkeypatch):
-    gate, looking, real = threading.Event(), threading.Semaphore(0), validation.read_records
+    gate, looking, real = threading.Event(), threading.Semaphore(0), validation.read_summaries
 
     def held(*arguments, **named):
         looking.release()
@@ -179,7 +179,7 @@ def test_commits_continue_while_all_threads_that_read_records_are_busy(monkeypat
     with ThreadBroker(env=FaultyEnvironment) as broker, RawClient(broker.address) as client:
         client.create_topic("compacted", cleanup_policy="compact")
         client.create_topic("plain", flush_messages="1")
-        monkeypatch.setattr(validation, "read_records", held)
+        monkeypatch.setattr(validation, "read_summaries", held)
         busy = [RawClient(broker.address) for _ in range(20)]
         sent = [each.send(produce_request("compacted", _batch(1000))) for each in busy]
         for _ in range(2):

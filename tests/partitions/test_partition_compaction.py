@@ -1,5 +1,7 @@
 """Compaction as pure logic: what to clean and which records remain, case by case and against a simple model."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,6 +122,21 @@ class TestRecords:
         assert dirty == 89  # a full map does not update the offset of a key that it contains, as in Kafka
         assert offsets_in(cleaned) == [*range(1, 88, 2), *range(88, end)]
         assert offsets_in(clean(cleaned, start=dirty)[0]) == list(range(1, end, 2))
+
+
+@pytest.mark.parametrize("keys", [[b"%d" % number for number in range(20_000)], [b"k"] * 19_999 + [b"l"]])
+def test_a_batch_of_many_records_is_cleaned_in_little_memory(keys):
+    content, end_offset = log_of(data_batch(len(keys), keys=keys, value=b""))
+    offsets = OffsetMap(1 << 20, 0.9, 10**6)
+    for offset, key in enumerate(keys):
+        offsets.put(key, offset)
+    batches = BatchFilter(offsets, (), end_offset=end_offset, delete_retention_ms=0, now_ms=NOW_MS)
+    tracemalloc.start()
+    kept, _ = batches.keep(memoryview(content))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(offsets_in(kept[0].data)) == len(set(keys))
+    assert peak < 3 * len(content)
 
 
 class TestTombstones:

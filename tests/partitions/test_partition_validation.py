@@ -1,11 +1,13 @@
 """All ways in which a client's batch can be invalid, and Kafka's answer to each."""
 
+import tracemalloc
+
 import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer, patched
 
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 from odradek.partitions.results import Appended, AppendOrigin, Rejected
-from odradek.partitions.validation import FEW_RECORDS, is_short, takes_long
+from odradek.partitions.validation import FEW_RECORDS, check_client_batch, is_short, takes_long
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, Codec, check_crc, parse_header
 from odradek.wire.records.builder import SimpleRecord, build_batch
@@ -238,3 +240,14 @@ def test_a_short_batch_never_takes_long(count, codec):
     if is_short(batch):
         assert not takes_long(batch, COMPACTED, NOW_MS)
     assert is_short(batch) or count > 1 or codec is not Codec.NONE
+
+
+def test_a_record_with_many_headers_is_checked_in_little_memory() -> None:
+    headers = (("", None),) * 200_000
+    batch = memoryview(bytearray(build_batch([SimpleRecord(b"k", b"v", NOW_MS, headers)])))
+    tracemalloc.start()
+    result = check_client_batch(batch, COMPACTED, NOW_MS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result == parse_header(batch)
+    assert peak < 2 * len(batch)

@@ -51,6 +51,13 @@ class RecordPosition(NamedTuple):
     timestamp_ms: int
 
 
+class RecordSummary(NamedTuple):
+    """A record's timestamp, and whether it has a key."""
+
+    timestamp_ms: int
+    has_key: bool
+
+
 class ControlType(IntEnum):
     """The type of a control record; UNKNOWN for one that this version does not support."""
 
@@ -105,6 +112,20 @@ def read_positions(
     for start, _ in _extents(data, header.record_count):
         offset, timestamp_ms, _ = _read_position(data, start, origin)
         yield RecordPosition(offset, timestamp_ms)
+
+
+def read_summaries(
+    buf: BytesLike, header: BatchHeader | None = None, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES
+) -> Iterator[RecordSummary]:
+    """Validate every record as `read_records` does, and raise as it does, without storing contents.
+
+    A record may have millions of empty headers, which take 30 times their bytes as objects.
+    """
+    header = header or parse_header(buf)
+    data = bytes(records_section(buf, header, max_bytes=max_bytes))
+    origin = _origin(header)
+    for start, end in _extents(data, header.record_count):
+        yield _read_summary(data, start, end, origin)
 
 
 def first_record_at_or_after(
@@ -232,8 +253,25 @@ def _read_record(data: bytes, start: int, end: int, origin: _Origin) -> Record:
     except IndexError as error:
         raise CorruptBatch("the batch ends inside a record") from error
     if position != end:
-        raise CorruptBatch(f"a record of {end - start} bytes has contents of {position - start}")
+        raise _other_length(position, start, end)
     return Record(offset, timestamp_ms, key, value, headers)
+
+
+def _read_summary(data: bytes, start: int, end: int, origin: _Origin) -> RecordSummary:
+    _, timestamp_ms, position = _read_position(data, start, origin)
+    try:
+        key_length, position = _skip_bytes(data, position, end)
+        _, position = _skip_bytes(data, position, end)
+        position = _skip_headers(data, position, end)
+    except IndexError as error:
+        raise CorruptBatch("the batch ends inside a record") from error
+    if position != end:
+        raise _other_length(position, start, end)
+    return RecordSummary(timestamp_ms, key_length >= 0)
+
+
+def _other_length(position: int, start: int, end: int) -> CorruptBatch:
+    return CorruptBatch(f"a record of {end - start} bytes has contents of {position - start}")
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
@@ -248,12 +286,39 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position:stop], stop
 
 
-def _read_headers(data: bytes, position: int, end: int) -> tuple[RecordHeaders, int]:
+def _skip_bytes(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """Check what `_read_bytes` checks, which copies: (the length, -1 for null; the position after the bytes)."""
+    length, position = read_varint(data, position)
+    if length < 0:
+        if length != -1:
+            raise CorruptBatch(f"key or value of {length} bytes")
+        return length, position
+    if position + length > end:
+        raise CorruptBatch(f"key or value of {length} bytes with {end - position} left")
+    return length, position + length
+
+
+def _header_count(data: bytes, position: int, end: int) -> tuple[int, int]:
     count, position = read_varint(data, position)
-    if count == 0:
-        return (), position
-    if not 0 < count <= (end - position) // 2:
+    if count and not 0 < count <= (end - position) // 2:
         raise CorruptBatch(f"{count} record headers in {end - position} bytes")
+    return count, position
+
+
+def _skip_headers(data: bytes, position: int, end: int) -> int:
+    count, position = _header_count(data, position, end)
+    for _ in range(count):
+        length, position = _skip_bytes(data, position, end)
+        if length < 0:
+            raise CorruptBatch("a record header without a key")
+        _, position = _skip_bytes(data, position, end)
+    return position
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[RecordHeaders, int]:
+    count, position = _header_count(data, position, end)
+    if not count:
+        return (), position
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         key, position = _read_bytes(data, position, end)
@@ -279,7 +344,11 @@ def read_raw_records(
     buf: BytesLike, header: BatchHeader, *, max_bytes: int = DEFAULT_MAX_RECORDS_BYTES
 ) -> Iterator[RawRecord]:
     """Decode offsets, timestamps and keys of one batch, without values and headers; raises as `read_records` does."""
-    data = bytes(records_section(buf, header, max_bytes=max_bytes))
+    yield from read_raw_section(bytes(records_section(buf, header, max_bytes=max_bytes)), header)
+
+
+def read_raw_section(data: bytes, header: BatchHeader) -> Iterator[RawRecord]:
+    """Decode the result of `records_section`, given as bytes, as `read_raw_records` does."""
     origin = _origin(header)
     for start, end in _extents(data, header.record_count):
         offset, timestamp_ms, position = _read_position(data, start, origin)

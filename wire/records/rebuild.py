@@ -1,6 +1,6 @@
 """Removes records from batches, for compaction. Offsets, epochs and sequences stay."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
@@ -18,28 +18,29 @@ from odradek.wire.records.crc import crc32c
 from odradek.wire.records.reader import RawRecord
 from odradek.wire.records.varint import read_varlong, wrap_int64, write_varint
 
+_INT64_MIN: Final = -(1 << 63)
 _BEFORE_CRC: Final = Struct(">qiib")
 _CRC: Final = Struct(">I")
 _AFTER_CRC: Final = Struct(">hiqqqhii")
 
 
-def retain_records(header: BatchHeader, records: Sequence[RawRecord], *, delete_horizon_ms: int | None = None) -> bytes:
-    """Return the batch with only these of its records and, if given, the `delete_horizon_ms`.
+def retain_records(header: BatchHeader, records: Iterable[RawRecord], *, delete_horizon_ms: int | None = None) -> bytes:
+    """Return the batch with only these of its records, at least one, and, if given, the `delete_horizon_ms`.
 
     The horizon is stored in the base timestamp, so the records' timestamp deltas are encoded again (KIP-534).
     """
     attributes, base_timestamp = header.attributes, header.base_timestamp
-    bodies = [record.body for record in records]
     if delete_horizon_ms is not None:
         attributes, base_timestamp = attributes | DELETE_HORIZON_FLAG, delete_horizon_ms
-        bodies = [_with_base(record, delete_horizon_ms) for record in records]
     section = bytearray()
-    for body in bodies:
+    count, newest = 0, _INT64_MIN
+    for record in records:
+        body = record.body if delete_horizon_ms is None else _with_base(record, delete_horizon_ms)
         write_varint(section, len(body))
         section += body
-    newest = max(record.timestamp_ms for record in records)
+        count, newest = count + 1, max(newest, record.timestamp_ms)
     max_timestamp = newest if header.timestamp_type is TimestampType.CREATE_TIME else header.max_timestamp
-    return _assemble(header, attributes, (base_timestamp, max_timestamp), len(records), compress(header.codec, section))
+    return _assemble(header, attributes, (base_timestamp, max_timestamp), count, compress(header.codec, section))
 
 
 def without_records(header: BatchHeader) -> bytes:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_strategies import record_lists
 
-from odradek.wire.records.batch import Codec, check_crc, iter_headers, parse_header
+from odradek.wire.records.batch import HEADER_BYTES, Codec, check_crc, iter_headers, parse_header
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.errors import CorruptBatch, InvalidRecordBatch, RecordTooLarge
-from odradek.wire.records.reader import read_control_marker, read_positions, read_records
+from odradek.wire.records.reader import read_control_marker, read_positions, read_records, read_summaries
 from odradek.wire.records.varint import read_varint, read_varlong, write_varint
 
 BOUND = 1 << 20
@@ -44,6 +44,51 @@ def test_damaged_batches_raise_only_our_errors(listed, codec, damage) -> None:
     for position, value in damage:
         data[position % len(data)] = value
     survives(bytes(data))
+
+
+def outcome(read, data: bytes) -> tuple[object, object]:
+    """What a reader has read until the end or an error, and the error."""
+    found = []
+    try:
+        found.extend(read(data, max_bytes=BOUND))  # keeps what came before an error
+    except InvalidRecordBatch as error:
+        return found, repr(error)
+    return found, None
+
+
+def assert_summaries_are_those_of(data: bytes) -> None:
+    records, error = outcome(read_records, data)
+    expected = [(each.timestamp_ms, each.key is not None) for each in records]
+    assert outcome(read_summaries, data) == (expected, error)
+
+
+@settings(max_examples=400)
+@given(
+    record_lists, st.sampled_from(Codec), st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=3)
+)
+def test_summaries_are_read_and_refused_as_records_are(listed, codec, damage) -> None:
+    data = bytearray(build_batch(listed, codec=codec))
+    for position, value in damage:
+        data[HEADER_BYTES + position % (len(data) - HEADER_BYTES)] = value
+    assert_summaries_are_those_of(bytes(data))
+
+
+@given(st.binary(max_size=40))
+def test_summaries_of_noise_are_refused_as_records_are(noise: bytes) -> None:
+    assert_summaries_are_those_of(body_batch(record(b"\0\0\0" + noise)))
+
+
+def test_summaries_of_many_headers_take_little_memory() -> None:
+    count = 200_000
+    body = bytearray(b"\0\0\0\1\1")
+    write_varint(body, count)
+    data = body_batch(record(bytes(body) + b"\0\1" * count))
+    tracemalloc.start()
+    summaries = list(read_summaries(data))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(summaries) == 1
+    assert peak < 2 * len(data)
 
 
 @given(st.binary(max_size=200))
@@ -111,6 +156,7 @@ def test_malformed_records_are_corrupt(case: str) -> None:
     assert [r.key for r in read_records(body_batch(GOOD))] == [b"k"]
     with pytest.raises(CorruptBatch):
         list(read_records(body_batch(CASES[case])))
+    assert_summaries_are_those_of(body_batch(CASES[case]))
 
 
 @pytest.mark.parametrize(
