@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 UNLIMITED_BYTES_PER_SECOND: Final = 1e15
-"""From this value on, `log.cleaner.io.max.bytes.per.second` means no limit."""
+"""From this value on, `log.cleaner.io.max.bytes.per.second` means no limit; so do 0, negative values and NaN."""
 
 
 class LogChanged(Exception):  # noqa: N818 - no error
@@ -148,7 +148,7 @@ class CleaningPass:
         """Take one step, throttled to `log.cleaner.io.max.bytes.per.second`; return the next offset."""
         next_offset = await self._borrow(step)
         rate = self._config.log_cleaner_io_max_bytes_per_second
-        await trio.sleep(self._step_bytes / rate if rate < UNLIMITED_BYTES_PER_SECOND else 0)
+        await trio.sleep(self._step_bytes / rate if 0 < rate < UNLIMITED_BYTES_PER_SECOND else 0)
         return next_offset
 
     async def _borrow(self, call: Callable[[PartitionStore], T]) -> T:

@@ -10,6 +10,7 @@ from typing import Final
 SLOT_BYTES: Final = 24
 _HASH_BYTES: Final = 16
 _LEAST_SLOTS: Final = 16
+_DEFAULT_LOAD_FACTOR: Final = 0.9
 _UNUSED: Final = bytes(SLOT_BYTES - _HASH_BYTES)
 UNKNOWN: Final = -1
 
@@ -17,13 +18,15 @@ UNKNOWN: Final = -1
 class OffsetMap:
     """A hash map from keys to their newest offset, of at most `max_bytes`, filled up to `load_factor`.
 
+    One slot always stays free, where a search ends. A load factor outside (0, 1] counts as the default.
     `expected` is an upper bound of the number of keys; the map is smaller than `max_bytes` if that is enough for them.
     """
 
     def __init__(self, max_bytes: int, load_factor: float, expected: int) -> None:
-        slots = max(min(max_bytes // SLOT_BYTES, int(expected / load_factor) + 1), _LEAST_SLOTS)
+        load = load_factor if 0 < load_factor <= 1 else _DEFAULT_LOAD_FACTOR
+        slots = max(int(min(max_bytes // SLOT_BYTES, expected / load + 1)), _LEAST_SLOTS)
         self._slots = slots
-        self._limit = max(int(slots * load_factor), 1)
+        self._limit = min(max(int(slots * load), 1), slots - 1)
         self._table = bytearray(slots * SLOT_BYTES)
         self._count = 0
         self.latest_offset = UNKNOWN

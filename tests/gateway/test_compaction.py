@@ -121,6 +121,15 @@ class TestCleaning:
         await_start(client, "t", 4)
         assert offsets(client, "t") == [4]
 
+    @pytest.mark.parametrize("rate", ["0", "-1", "NaN"])
+    def test_a_rate_that_is_no_limit(self, rate, broker_log):
+        settings = {"log_cleaner_io_max_bytes_per_second": rate, "log_cleaner_io_buffer_load_factor": "0"}
+        with ThreadBroker(**ON_DEMAND, **settings) as broker, RawClient(broker.address) as client:
+            client.create_topic("t", **KEYED)
+            put(client, "t", b"a", b"b", b"a", b"c", b"d")
+            clean(broker)
+            assert offsets(client, "t") == [1, 2, 3, 4]
+
     @pytest.mark.parametrize("step", ["plan", "pass"])
     def test_a_defect_concerns_one_log(self, broker, client, broker_log, monkeypatch, step):
         def planned(segments, *, plan=compaction_plan.plan_cleaning, **given):

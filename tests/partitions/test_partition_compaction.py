@@ -258,6 +258,15 @@ class TestOffsetMap:
     def test_is_small_for_a_small_log(self):
         assert OffsetMap(1 << 30, 0.9, 100).size_bytes < 200 * SLOT_BYTES
 
+    @pytest.mark.parametrize(
+        ("load_factor", "count"),
+        [*((other, 90) for other in (0.0, -0.5, 1.01, 5.0, float("inf"), float("nan"))), (1.0, 99), (5e-324, 1)],
+    )
+    def test_has_a_free_slot_whatever_the_load_factor(self, load_factor, count):
+        offsets = OffsetMap(SLOT_BYTES * 100, load_factor, 10**9)
+        assert sum(offsets.put(b"key %d" % n, n) for n in range(count + 1)) == count
+        assert offsets.get(b"another") == -1
+
     @given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**62)), max_size=60))
     def test_is_a_mapping(self, items):
         offsets, expected = OffsetMap(1 << 16, 0.9, 200), dict(items)
