@@ -166,6 +166,6 @@ def _check_client_pattern(text: str) -> None:
     try:
         if len(parts) == 2 and parts[0].strip() in _CLIENT_PROPERTIES and re.compile(parts[1].strip()):
             return
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:  # the latter: a huge repetition, deep nesting
         raise ConfigRefusedError(f"The client match pattern {text} is no regular expression: {error}") from error
     raise ConfigRefusedError(f"The client match pattern {text} is not PROPERTY=PATTERN")

@@ -4,6 +4,7 @@ The request inside is answered as if the client had sent it to the active contro
 with its header, in the version of the request.
 """
 
+import logging
 from ipaddress import ip_address
 from typing import Final
 
@@ -16,6 +17,8 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.frames import LENGTH_BYTES
 from odradek.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.wire.schema.codec import as_view
+
+log = logging.getLogger(__name__)
 
 REQUEST: Final = EnvelopeRequest
 
@@ -33,8 +36,12 @@ async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     if inner.api_key not in FORWARDED:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-    response = await route.handle(inner, asked)
-    if holds_not_controller(response):
-        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    framed = b"".join(inner.encode(response))
+    try:
+        response = await route.handle(inner, asked)
+        if holds_not_controller(response):
+            return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        framed = b"".join(inner.encode(response))
+    except Exception:
+        log.exception("internal error api=%s forwarded_by=%s", inner.api_key.name, ctx.session.peer)
+        return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     return EnvelopeResponse(response_data=memoryview(framed)[LENGTH_BYTES:])

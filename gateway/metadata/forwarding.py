@@ -6,9 +6,10 @@ the response is the controller's own. Envelopes are imported at their first use,
 
 from typing import TYPE_CHECKING, Final
 
+from odradek.gateway.errors import PeerError
 from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
 from odradek.wire.api_keys import ApiKey
-from odradek.wire.errors import ProtocolError
+from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.frames import LENGTH_BYTES
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.schema.schema import Message
@@ -38,7 +39,8 @@ class Forwarder:
     ) -> Message | None:
         """The controller's response; None if this node must answer: it is active now, or no controller answers.
 
-        `host` is the client's address in 4 or 16 bytes.
+        `host` is the client's address in 4 or 16 bytes. Raises PeerError if the controller failed on this request: the
+        client's connection is closed, as the controller closes that of its own client.
         """
         from odradek.gateway.metadata.principal import anonymous_principal
         from odradek.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -54,6 +56,8 @@ class Forwarder:
         except ControllerUnreachableError:
             return None
         assert isinstance(answer, EnvelopeResponse)
+        if answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+            raise PeerError(f"the active controller failed on its {key.name}, see its log")
         if answer.error_code or answer.response_data is None:
             return None
         return _unpacked(key, version, correlation_id, answer)

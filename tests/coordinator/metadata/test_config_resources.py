@@ -72,6 +72,8 @@ def test_a_subscription_comes_is_described_and_goes():
         ("s", "match", "client_id=", ErrorCode.INVALID_CONFIG),
         ("s", "match", "client_id=a=b", ErrorCode.INVALID_CONFIG),
         ("s", "match", "client_id=[", ErrorCode.INVALID_CONFIG),
+        ("s", "match", "client_id=a{4294967296}", ErrorCode.INVALID_CONFIG),
+        ("s", "match", f"client_id={'(' * 3000}{')' * 3000}", ErrorCode.INVALID_CONFIG),
         ("s", "match", "nobody=x", ErrorCode.INVALID_CONFIG),
         ("s", "match", "client_id=a,client_source_port=9.*", ErrorCode.NONE),
     ],

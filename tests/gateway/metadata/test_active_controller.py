@@ -3,9 +3,10 @@
 from uuid import UUID
 
 import pytest
-from gateway_brokers import ThreadBroker, free_port
+from gateway_brokers import ThreadBroker, free_port, internal_errors
 from gateway_client import RawClient
 
+from odradek.gateway.handlers import delete_topics
 from odradek.gateway.metadata.active import ActiveController, QuorumLeadership
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
@@ -173,6 +174,26 @@ def test_an_envelope_is_answered_as_what_is_in_it(active, nodes):
 )
 def test_what_is_no_request_of_a_client_is_refused(nodes, wrong):
     assert nodes.call(wrong, 0).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.fixture
+def defect(monkeypatch):
+    async def fails(_ctx, _request):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(delete_topics, "handle", fails)
+
+
+def test_a_defect_concerns_one_forwarded_request(nodes, broker_log, defect):
+    assert nodes.call(enveloped(DeleteTopicsRequest(topic_names=("t",)), 5), 0).error_code == -1
+    assert nodes.call(enveloped(topic("t"), 7), 0).error_code == 0
+    assert ["ZeroDivisionError" in each for each in internal_errors(broker_log.records)] == [True]
+
+
+def test_a_client_whose_forwarded_request_meets_a_defect_is_disconnected(other, broker_log, defect):
+    with RawClient(other.address) as client, pytest.raises(EOFError):
+        client.call(DeleteTopicsRequest(topic_names=("t",)), 5)
+    assert len(internal_errors(broker_log.records)) == 1, "it is not sent again"
 
 
 def test_a_broker_sends_on_what_changes_metadata(active, other):
