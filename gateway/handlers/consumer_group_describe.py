@@ -20,8 +20,8 @@ REQUEST: Final = ConsumerGroupDescribeRequest
 
 
 async def handle(ctx: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    """Describe the requested groups, in their order."""
-    groups = [await _describe(ctx, group_id) for group_id in request.group_ids]
+    """Describe the requested groups, in their order, each once."""
+    groups = [await _describe(ctx, group_id) for group_id in dict.fromkeys(request.group_ids)]
     if request.include_authorized_operations:
         groups = [
             group if group.error_code else replace(group, authorized_operations=GROUP_OPERATIONS) for group in groups

@@ -12,8 +12,8 @@ REQUEST: Final = DescribeGroupsRequest
 
 
 async def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe the requested groups, in their order."""
-    groups = [await _describe(ctx, group_id) for group_id in request.groups]
+    """Describe the requested groups, in their order, each once."""
+    groups = [await _describe(ctx, group_id) for group_id in dict.fromkeys(request.groups)]
     if request.include_authorized_operations:
         groups = [
             group if group.error_code else replace(group, authorized_operations=GROUP_OPERATIONS) for group in groups

@@ -18,18 +18,18 @@ REQUEST: Final = DescribeProducersRequest
 
 
 async def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Describe the requested partitions, in their order."""
+    """Describe the requested partitions, in their order, each once."""
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     topics = [
         TopicResponse(
-            name=topic.name,
+            name=name,
             partitions=tuple(
-                [
-                    await answer_of_partition(_describe(ctx, topic.name, index), partial(_error, index))
-                    for index in topic.partition_indexes
-                ]
+                [await answer_of_partition(_describe(ctx, name, index), partial(_error, index)) for index in indexes]
             ),
         )
-        for topic in request.topics
+        for name, indexes in asked.items()
     ]
     return DescribeProducersResponse(topics=tuple(topics))
 

@@ -14,8 +14,9 @@ REQUEST: Final = DescribeTransactionsRequest
 
 
 async def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """Request each id's state from its coordinator, in order."""
-    described = [await _describe(ctx, transactional_id) for transactional_id in request.transactional_ids]
+    """Request each id's state from its coordinator, in order, each once."""
+    asked = dict.fromkeys(request.transactional_ids)
+    described = [await _describe(ctx, transactional_id) for transactional_id in asked]
     return DescribeTransactionsResponse(transaction_states=tuple(described))
 
 

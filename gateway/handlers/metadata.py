@@ -68,11 +68,12 @@ async def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataRespo
 
 def _asked(request: MetadataRequest, api_version: int) -> list[MetadataRequestTopic] | ErrorCode:
     """The requested topics, each once; an error for a request with ambiguous entries."""
-    topics = list(dict.fromkeys(request.topics or ()))
-    by_id = [topic for topic in topics if topic.topic_id != NO_TOPIC_ID]
+    topics = request.topics or ()
+    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id != NO_TOPIC_ID}  # of any name
     if by_id:
-        return by_id if api_version >= IDS_IN_REQUESTS_SINCE else ErrorCode.INVALID_REQUEST
-    return ErrorCode.INVALID_REQUEST if any(topic.name is None for topic in topics) else topics
+        return list(by_id.values()) if api_version >= IDS_IN_REQUESTS_SINCE else ErrorCode.INVALID_REQUEST
+    by_name = {topic.name: topic for topic in topics}
+    return ErrorCode.INVALID_REQUEST if None in by_name else list(by_name.values())
 
 
 def _refused(request: MetadataRequest, error: ErrorCode) -> MetadataResponse:

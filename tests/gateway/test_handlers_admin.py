@@ -25,6 +25,7 @@ from odradek.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from odradek.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -32,12 +33,16 @@ from odradek.wire.messages.describe_acls import DescribeAclsRequest
 from odradek.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from odradek.wire.messages.describe_groups import DescribeGroupsRequest
 from odradek.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from odradek.wire.messages.describe_producers import DescribeProducersRequest
+from odradek.wire.messages.describe_producers import TopicRequest as ProducersOf
 from odradek.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
@@ -172,6 +177,32 @@ def test_what_has_configs_is_listed(client, topic):
     refused = client.call(ListConfigResourcesRequest(resource_types=(GROUP, 3)))
     assert (refused.error_code, refused.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, ())
     assert client.call(ListConfigResourcesRequest(), 0).config_resources == ()
+
+
+def test_what_is_named_twice_is_described_once(client, topic):
+    named = [
+        DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=(key,))
+        for name, key in ((topic, "segment.ms"), ("gone", "segment.ms"), (topic, "retention.ms"))
+    ]
+    found = client.call(DescribeConfigsRequest(resources=tuple(named))).results
+    assert [(each.resource_name, [entry.name for entry in each.configs]) for each in found] == [
+        (topic, ["segment.ms"]),
+        ("gone", []),
+    ]
+    asked = [
+        ProducersOf(name=name, partition_indexes=indexes)
+        for name, indexes in ((topic, (1, 0, 1)), ("gone", (0,)), (topic, (0, 2)))
+    ]
+    found = client.call(DescribeProducersRequest(topics=tuple(asked))).topics
+    assert [(each.name, [part.partition_index for part in each.partitions]) for each in found] == [
+        (topic, [1, 0, 2]),
+        ("gone", [0]),
+    ]
+    twice = ("b", "a", "b")
+    assert [each.group_id for each in client.call(DescribeGroupsRequest(groups=twice)).groups] == ["b", "a"]
+    assert [each.group_id for each in client.call(ConsumerGroupDescribeRequest(group_ids=twice)).groups] == ["b", "a"]
+    states = client.call(DescribeTransactionsRequest(transactional_ids=twice)).transaction_states
+    assert [each.transactional_id for each in states] == ["b", "a"]
 
 
 def test_changes_fail_with_kafka_storage_error_while_the_metadata_log_does(broker_log):

@@ -251,6 +251,8 @@ def test_metadata_by_id(client, topic, version):
     mixed = metadata(client, version, (topic_id, None), (ZERO_UUID, "nowhere"), (topic_id, None))
     assert mixed == (1, [(topic_id, topic, "NONE")]), "a request with ids is one by ids"
     assert metadata(client, version, (topic_id, "nowhere")) == (1, [(topic_id, topic, "NONE")])
+    many_names = [(topic_id, str(number)) for number in range(10)]
+    assert metadata(client, version, *many_names) == (1, [(topic_id, topic, "NONE")])
     assert metadata(client, version, (ZERO_UUID, None)) == (0, [(ZERO_UUID, "", "INVALID_REQUEST")])
 
 
