@@ -1,5 +1,6 @@
 """The operations of IncrementalAlterConfigs (KIP-339) on the text of one config."""
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import IntEnum
 
@@ -52,14 +53,17 @@ def _not_a_list(resource: ResourceType, name: str, operation: AlterOperation) ->
 
 
 def _appended(parts: list[str], given: list[str]) -> list[str]:
-    for part in given:
-        if part not in parts:
-            parts.append(part)
-    return parts
+    present = set(parts)
+    return parts + [part for part in dict.fromkeys(given) if part not in present]
 
 
 def _subtracted(parts: list[str], given: list[str]) -> list[str]:
-    for part in given:
-        if part in parts:
-            parts.remove(part)
-    return parts
+    """Each of `given` removes the first part that is equal to it."""
+    removals = Counter(given)
+    kept: list[str] = []
+    for part in parts:
+        if removals[part]:
+            removals[part] -= 1
+        else:
+            kept.append(part)
+    return kept

@@ -9,6 +9,7 @@ from odradek.coordinator.transactions.table import Transaction, TransactionTable
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import describe_transactions, list_transactions
 from odradek.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from odradek.wire.values import immutable
 
 NO_FILTER: Final = -1
 
@@ -33,12 +34,37 @@ def describe_transaction(table: TransactionTable, transactional_id: str) -> desc
     )
 
 
-def list_ids(table: TransactionTable, request: ListTransactionsRequest, now_ms: int) -> ListTransactionsResponse:
-    """Returns the shard's ids that match the filters by state, producer id and age; an empty filter matches all.
+@immutable
+class Filters:
+    """The filters of a request by state, producer id and age; an empty one matches all.
 
-    The filter by a regular expression is `matching`, since it may take long.
+    They are made once for all shards, since a client may name very many ids. The filter by a regular expression is
+    `matching`, since it may take long.
     """
-    unknown = tuple(name for name in request.state_filters if name not in STATE_BY_LABEL)
+
+    states: frozenset[str]
+    unknown_states: tuple[str, ...]
+    producer_ids: frozenset[int]
+    duration_ms: int
+
+    @classmethod
+    def of(cls, request: ListTransactionsRequest) -> "Filters":
+        """Returns the filters of `request`."""
+        unknown = tuple(name for name in request.state_filters if name not in STATE_BY_LABEL)
+        ids = frozenset(request.producer_id_filters)
+        return cls(frozenset(request.state_filters), unknown, ids, request.duration_filter)
+
+    def match(self, found: Transaction, now_ms: int) -> bool:
+        """Returns True if the transactional id passes all filters."""
+        if self.states and found.state.label not in self.states:
+            return False
+        if self.producer_ids and found.producer_id not in self.producer_ids:
+            return False
+        return self.duration_ms <= NO_FILTER or now_ms - found.start_ms > self.duration_ms
+
+
+def list_ids(table: TransactionTable, filters: Filters, now_ms: int) -> ListTransactionsResponse:
+    """Returns the shard's ids that match the filters."""
     listed = tuple(
         list_transactions.TransactionState(
             transactional_id=found.transactional_id,
@@ -46,9 +72,9 @@ def list_ids(table: TransactionTable, request: ListTransactionsRequest, now_ms: 
             transaction_state=found.state.label,
         )
         for found in table.transactions.values()
-        if _is_wanted(found, request, now_ms)
+        if filters.match(found, now_ms)
     )
-    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
+    return ListTransactionsResponse(unknown_state_filters=filters.unknown_states, transaction_states=listed)
 
 
 def matching(
@@ -56,11 +82,3 @@ def matching(
 ) -> list[list_transactions.TransactionState]:
     """Returns the ids that an expression matches as a whole. May take long: clients choose the expression."""
     return [each for each in listed if matcher.matches(each.transactional_id)]
-
-
-def _is_wanted(found: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
-    if request.state_filters and found.state.label not in request.state_filters:
-        return False
-    if request.producer_id_filters and found.producer_id not in request.producer_id_filters:
-        return False
-    return request.duration_filter <= NO_FILTER or now_ms - found.start_ms > request.duration_filter

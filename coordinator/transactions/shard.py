@@ -17,7 +17,6 @@ from odradek.coordinator.transactions.table import Partitions, Transaction, Tran
 from odradek.coordinator.transactions.version import HIGHEST
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
-from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
 SHORTEST_WAIT_MS: Final = 1_000
 """The minimum time that replies wait for their commit, since it includes a disk sync."""
@@ -120,9 +119,9 @@ class TransactionShard:
         """Reply with DescribeTransactions' TransactionState."""
         return Outcome((), (Reply(token, describe.describe_transaction(self.table, transactional_id)),))
 
-    def list_transactions(self, request: ListTransactionsRequest, token: Token, now_ms: int) -> Outcome:
+    def list_transactions(self, filters: describe.Filters, token: Token, now_ms: int) -> Outcome:
         """Reply with ListTransactionsResponse of this shard's ids, without the pattern (see `describe.matching`)."""
-        return Outcome((), (Reply(token, describe.list_ids(self.table, request, now_ms)),))
+        return Outcome((), (Reply(token, describe.list_ids(self.table, filters, now_ms)),))
 
     def _outcome(self, after: Transaction | None, token: Token, reply: object) -> Outcome:
         replies = (Reply(token, reply),)

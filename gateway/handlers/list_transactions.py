@@ -9,8 +9,7 @@ from functools import partial
 from typing import Final
 
 from odradek.coordinator.regex import InvalidRegex, Matcher
-from odradek.coordinator.transactions.describe import matching
-from odradek.coordinator.transactions.state import STATE_BY_LABEL
+from odradek.coordinator.transactions.describe import Filters, matching
 from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.server.context import TURN_EVERY, RequestContext
 from odradek.wire.errors import ErrorCode
@@ -26,8 +25,9 @@ async def handle(ctx: RequestContext, request: ListTransactionsRequest) -> ListT
 
 
 async def _collected(ctx: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    filters = Filters.of(request)
     parts = await ctx.services.transactions.call_all(
-        lambda shard, token, now_ms: shard.list_transactions(request, token, now_ms), ListTransactionsResponse
+        lambda shard, token, now_ms: shard.list_transactions(filters, token, now_ms), ListTransactionsResponse
     )
     states = [state for part in parts for state in part.transaction_states]
     if request.transactional_id_pattern:
@@ -36,7 +36,7 @@ async def _collected(ctx: RequestContext, request: ListTransactionsRequest) -> L
         except InvalidRegex:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     return ListTransactionsResponse(
-        unknown_state_filters=tuple([name for name in request.state_filters if name not in STATE_BY_LABEL]),
+        unknown_state_filters=filters.unknown_states,
         transaction_states=tuple(states),
     )
 

@@ -1,7 +1,7 @@
 """DeleteTopics: by name, or from version 6 on by id, each topic at most once in a request."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Set
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -67,9 +67,9 @@ class _Deletion:
             self._refuse(name, ZERO_UUID, "Duplicate topic name.")
         for topic_id in _twice(ids):
             self._refuse(None, topic_id, "Duplicate topic id.")
-        self._delete(_once(names), _once(ids), _twice(ids))
+        self._delete(_once(names), _once(ids), frozenset(_twice(ids)))
 
-    def _delete(self, names: list[str], ids: list[UUID], duplicate_ids: list[UUID]) -> None:
+    def _delete(self, names: list[str], ids: list[UUID], duplicate_ids: Set[UUID]) -> None:
         chosen: dict[UUID, str] = {}
         for topic_id in ids:
             topic = self._image.topic_by_id(topic_id)
@@ -83,7 +83,7 @@ class _Deletion:
             self.records.append(RemoveTopicRecord(topic_id=topic_id))
             self._answer(name, topic_id, ErrorCode.NONE, None)
 
-    def _choose_name(self, name: str, chosen: dict[UUID, str], duplicate_ids: list[UUID]) -> None:
+    def _choose_name(self, name: str, chosen: dict[UUID, str], duplicate_ids: Set[UUID]) -> None:
         topic = self._image.topic(name)
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -130,6 +130,9 @@ def test_group_values_stay_within_the_brokers_bounds():
         (AlterOperation.SUBTRACT, "delete", "delete,compact", "compact"),
         (AlterOperation.SUBTRACT, "compact", "compact", ""),
         (AlterOperation.SUBTRACT, "nope", None, "delete"),
+        (AlterOperation.APPEND, "c,b,c", "b,a,b", "b,a,b,c"),
+        (AlterOperation.SUBTRACT, "a", "a,b,a", "b,a"),
+        (AlterOperation.SUBTRACT, "a,a,a", "a,b,a", "b"),
     ],
 )
 def test_operations(operation: AlterOperation, operand: str | None, current: str | None, result: str | None):

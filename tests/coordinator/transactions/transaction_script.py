@@ -11,7 +11,7 @@ from transaction_world import World
 from odradek.coordinator.regex import InvalidRegex, Matcher
 from odradek.coordinator.transactions.add import ProducerIdentity
 from odradek.coordinator.transactions.config import TransactionConfig
-from odradek.coordinator.transactions.describe import matching
+from odradek.coordinator.transactions.describe import Filters, matching
 from odradek.coordinator.transactions.end import Ended
 from odradek.coordinator.transactions.init import NeedsProducerId
 from odradek.coordinator.transactions.records import decode_id, decode_transaction
@@ -159,7 +159,7 @@ class Script:
             producer_id_filters=tuple(map(int, filter(None, options.get("pids", "").split(",")))),
             duration_filter=int(options.get("longer", -1)),
         )
-        lines, reply = self.call("admin", self.world.shard.list_transactions, request)
+        lines, reply = self.call("admin", self.world.shard.list_transactions, Filters.of(request))
         if "pattern" not in options:
             return lines
         try:
