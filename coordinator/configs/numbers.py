@@ -3,10 +3,11 @@
 import math
 import re
 
+from odradek.wire.schema.runtime import MAX_STRING_BYTES
+
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # Each digit is matched in one way only: otherwise a long run of digits before another character takes quadratic time.
 _DOUBLE = re.compile(r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?|Infinity|NaN)", re.ASCII)
-_LONGEST_DOUBLE = 32_767  # the longest value that a config can be set to
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 
@@ -21,7 +22,7 @@ def parse_integer(text: str, bits: int) -> int | None:
 def parse_double(text: str) -> float | None:
     """Returns the double in `text`, None if it is not one; Java's suffixes are allowed, hexadecimal is not."""
     trimmed = text.strip()
-    if len(trimmed) > _LONGEST_DOUBLE or not _DOUBLE.fullmatch(trimmed):
+    if len(trimmed) > MAX_STRING_BYTES or not _DOUBLE.fullmatch(trimmed):
         return None
     return float(trimmed if trimmed.endswith("y") else trimmed.rstrip("fFdD"))
 

@@ -7,6 +7,7 @@ from enum import IntEnum
 from odradek.coordinator.configs.definition import Definition, ResourceType
 from odradek.coordinator.configs.errors import ConfigRefusedError
 from odradek.coordinator.configs.tables import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS, is_list
+from odradek.wire.schema.runtime import MAX_STRING_BYTES
 
 
 class AlterOperation(IntEnum):
@@ -30,13 +31,23 @@ def apply_operation(
 ) -> str | None:
     """Returns the text after the operation; None deletes it. A list that was not set starts from its default.
 
-    Raises ConfigRefusedError for APPEND and SUBTRACT on a config that is not a list.
+    Raises ConfigRefusedError for APPEND and SUBTRACT on a config that is not a list, and for a text that is too long.
     """
     if operation is AlterOperation.DELETE:
         return None
     assert operand is not None, "the request was checked"
-    if operation is AlterOperation.SET:
-        return operand
+    text = operand if operation is AlterOperation.SET else _changed_list(resource, name, operation, operand, current)
+    if len(text.encode()) > MAX_STRING_BYTES:
+        raise ConfigRefusedError(
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{MAX_STRING_BYTES} bytes."
+        )
+    return text
+
+
+def _changed_list(
+    resource: ResourceType, name: str, operation: AlterOperation, operand: str, current: str | None
+) -> str:
     table = _TABLES.get(resource, {})
     if not is_list(table, name):
         raise _not_a_list(resource, name, operation)

@@ -139,6 +139,28 @@ def test_operations(operation: AlterOperation, operand: str | None, current: str
     assert apply_operation(ResourceType.TOPIC, "cleanup.policy", operation, operand, current) == result
 
 
+@pytest.mark.parametrize(
+    ("operation", "operand", "current"),
+    [
+        (AlterOperation.SET, "x" * 32_768, None),
+        (AlterOperation.SET, "ü" * 16_384, None),
+        (AlterOperation.APPEND, "y", "x" * 32_766),
+    ],
+)
+def test_a_value_longer_than_a_string_can_be_is_refused(operation: AlterOperation, operand: str, current: str | None):
+    with pytest.raises(ConfigRefusedError, match="exceeds the maximum value size of 32767 bytes") as refused:
+        apply_operation(ResourceType.TOPIC, "leader.replication.throttled.replicas", operation, operand, current)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_the_longest_value_can_be_set():
+    current = "x" * 32_765
+    longest = apply_operation(
+        ResourceType.TOPIC, "leader.replication.throttled.replicas", AlterOperation.APPEND, "y", current
+    )
+    assert longest == f"{current},y"
+
+
 def test_only_lists_grow():
     with pytest.raises(ConfigRefusedError, match=r"Can't APPEND to key retention\.ms because its type is not LIST"):
         apply_operation(ResourceType.TOPIC, "retention.ms", AlterOperation.APPEND, "5", None)
