@@ -18,20 +18,26 @@ from odradek.wire.messages.describe_cluster import (
 REQUEST: Final = DescribeClusterRequest
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
+ENDPOINT_TYPES_SINCE: Final = 1
 NOT_ASKED: Final = -(2**31)
 
 
 async def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Describe the brokers on their listeners, and the controllers on theirs (KIP-919)."""
     served, name = (CONTROLLERS, "CONTROLLER") if ctx.session.is_controller else (BROKERS, "BROKER")
-    if request.endpoint_type != served:
-        return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message=f"The request was sent to an endpoint of type {name}, but the type asked for is "
-            f"{request.endpoint_type}.",
-            endpoint_type=request.endpoint_type,
-        )
+    asked = request.endpoint_type
+    if asked not in (BROKERS, CONTROLLERS):
+        return _refused(ctx, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
+    if asked != served:
+        message = f"The request was sent to an endpoint of type {name}, but the type asked for is {asked}."
+        return _refused(ctx, ErrorCode.MISMATCHED_ENDPOINT_TYPE, message)
     return _controllers(ctx) if ctx.session.is_controller else _brokers(ctx, request)
+
+
+def _refused(ctx: RequestContext, error: ErrorCode, message: str) -> DescribeClusterResponse:
+    """The error; INVALID_REQUEST in version 0, which has no endpoint types."""
+    code = error if ctx.api_version >= ENDPOINT_TYPES_SINCE else ErrorCode.INVALID_REQUEST
+    return DescribeClusterResponse(error_code=code, error_message=message)
 
 
 def _controllers(ctx: RequestContext) -> DescribeClusterResponse:

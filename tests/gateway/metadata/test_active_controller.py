@@ -155,6 +155,33 @@ def test_a_node_that_is_not_the_active_controller_answers_not_controller(active,
     assert [each.error_code for each in refused] == [ErrorCode.NOT_CONTROLLER] * 5
 
 
+def test_an_election_that_is_refused_has_an_error_for_each_partition(active, nodes):
+    active.broker.services.leadership.__class__ = Elsewhere
+    named = ElectLeadersRequest(topic_partitions=(TopicPartitions(topic="t", partitions=(0, 3)),))
+    for version in (0, 1, 2):
+        answer = nodes.call(named, version)
+        [found] = answer.replica_election_results
+        assert answer.error_code == (ErrorCode.NOT_CONTROLLER if version else 0)
+        assert found.topic == "t"
+        assert [(each.partition_id, each.error_code) for each in found.partition_result] == [
+            (0, ErrorCode.NOT_CONTROLLER),
+            (3, ErrorCode.NOT_CONTROLLER),
+        ]
+        assert nodes.call(ElectLeadersRequest(topic_partitions=None), version).replica_election_results == ()
+
+
+def test_endpoint_types_that_are_not_served_are_refused(active, nodes):
+    with RawClient(active.address) as client:
+        for peer, own, other_type in ((client, 1, 2), (nodes, 2, 1)):
+            codes = [
+                peer.call(DescribeClusterRequest(endpoint_type=each)).error_code for each in (own, other_type, 0, 3)
+            ]
+            unsupported = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            assert codes == [0, ErrorCode.MISMATCHED_ENDPOINT_TYPE, unsupported, unsupported]
+        assert client.call(DescribeClusterRequest(), 0).error_code == 0
+        assert nodes.call(DescribeClusterRequest(), 0).error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_an_envelope_is_answered_as_what_is_in_it(active, nodes):
     answer = nodes.call(enveloped(topic("t"), 7), 0)
     assert answer.error_code == 0
