@@ -35,8 +35,11 @@ def _error(ctx: RequestContext, own: str | ErrorCode, path: str, topic: str, ind
         return own
     if path != own:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    known = ctx.services.metadata.image.partition(topic, index) is not None
-    return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition = ctx.services.metadata.image.partition(topic, index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    is_here = ctx.services.config.node_id in partition.replicas
+    return ErrorCode.NONE if is_here else ErrorCode.REPLICA_NOT_AVAILABLE
 
 
 def _result(topic: str, errors: dict[int, ErrorCode]) -> AlterReplicaLogDirTopicResult:

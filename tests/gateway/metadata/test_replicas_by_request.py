@@ -10,8 +10,14 @@ from odradek.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from odradek.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -70,3 +76,15 @@ def test_a_preferred_leader_is_elected(client):
     assert placed(client) == [(2, (2, 1))]
     results = client.call(request).replica_election_results[0].partition_result
     assert results[0].error_code == ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_only_a_replica_of_this_broker_can_be_moved_to_a_directory(client):
+    create(client, (1,), (2,))
+    own = client.call(DescribeLogDirsRequest(topics=None)).results[0].log_dir
+    moved = (AlterReplicaLogDirTopic(name="t", partitions=(0, 1, 2)),)
+    [result] = client.call(AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=own, topics=moved),))).results
+    assert [each.error_code for each in result.partitions] == [
+        0,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
