@@ -167,7 +167,7 @@ MUTANTS = {
         (answered_when_durable, Invariant.ACKNOWLEDGED_ONCE, ("power", "partition"), 3),
         (disk_not_synced, Invariant.IN_SYNC_HOLDS, ("power",)),
         (followers_commit_what_they_have, Invariant.IN_SYNC_HOLDS, ("delay",)),
-        (metadata_committed_by_one, Invariant.METADATA_PREFIX, ("partition",), 10),
+        (metadata_committed_by_one, Invariant.METADATA_PREFIX, ("partition",)),
         (voters_changed_before_the_last_change_is_committed, Invariant.ONE_VOTER_AT_A_TIME, ("voters", "delay")),
         (partitions_given_while_held, Invariant.ONE_HOLDER, ("loss",), 6),
         (offsets_committed_by_any_member, Invariant.FENCED_COMMITS_REFUSED, ("kill",), 6),
