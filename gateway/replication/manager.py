@@ -31,6 +31,10 @@ if TYPE_CHECKING:  # a broker that is alone does not fetch, and starts faster wi
 FETCH_VERSION: Final = 17
 """The version that followers send: the first with a directory, the last before requests contain the high watermark."""
 LIST_OFFSETS_VERSION: Final = 9
+FETCH_RESPONSE_MAX_BYTES: Final = 2**31 - 1
+"""All that a frame can have, as in Kafka. The leader obeys the limits of the request, except for the first batch, whose
+size nothing known to the follower limits: it may have been written under an earlier `max.message.bytes`. The memory for
+a response grows with the bytes received."""
 
 AskController = Callable[["AlterPartitionRequest"], Awaitable["AlterPartitionResponse"]]
 """Raises odradek.gateway.replication.alter_partition.NoAnswerError."""
@@ -128,7 +132,7 @@ class ReplicationManager:
         )
 
     def _connect(self, leader_id: int, number: int) -> "PeerEndpoint":
-        limits = PeerLimits(max_response_bytes=self._config().socket_request_max_bytes)
+        limits = PeerLimits(max_response_bytes=FETCH_RESPONSE_MAX_BYTES)
         client_id = f"broker-{self._node_id}-fetcher-{number}"
         peers = Peers(self._env, self._nursery, client_id, limits)
         return PeerEndpoint(leader_id, peers, lambda: self._address_of(leader_id))

@@ -31,10 +31,11 @@ TOPIC = "t"
 class Cluster:
     """The nodes' machines, and a client of each node."""
 
-    def __init__(self, world: World, nursery: trio.Nursery) -> None:
+    def __init__(self, world: World, nursery: trio.Nursery, configs: dict[str, str] | None = None) -> None:
         self.world = world
         self.nursery = nursery
-        self.hosts = {number: BrokerHost(world, f"node-{number}", settings=settings(number)) for number in NODES}
+        all_configs = {number: settings(number) | (configs or {}) for number in NODES}
+        self.hosts = {number: BrokerHost(world, f"node-{number}", settings=all_configs[number]) for number in NODES}
         self.clients = {number: SimClient(world, f"client-{number}", (f"node-{number}", 9092)) for number in NODES}
 
     async def start(self) -> None:
@@ -123,12 +124,12 @@ def settings(number: int) -> dict[str, str]:
     }
 
 
-def with_cluster(seed: int, play: Callable[[Cluster], Awaitable[None]]) -> str:
+def with_cluster(seed: int, play: Callable[[Cluster], Awaitable[None]], configs: dict[str, str] | None = None) -> str:
     async def main() -> str:
         world = World(seed)
         world.network.faults.delay_ms = (0.1, 5)
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(world, nursery)
+            cluster = Cluster(world, nursery, configs)
             with trio.fail_after(60):
                 await cluster.start()
             await play(cluster)
@@ -182,6 +183,22 @@ def test_what_was_acknowledged_outlives_its_leader(seed, power_cut):
         await cluster.settled(witness, isr=3)
 
     with_cluster(seed, play)
+
+
+def test_a_follower_behind_catches_up_by_responses_larger_than_the_requests_that_brokers_take():
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.create(1) == 0
+        leader = (await cluster.settled(1))[0]
+        follower = next(number for number in NODES if number != leader)
+        await cluster.crash(follower, power_cut=False)
+        for _ in range(5):
+            code = await cluster.produce(leader, 0, bytes(8_000))
+            assert code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT), "written, also while the follower is in sync"
+        cluster.hosts[follower].start(cluster.nursery)
+        await cluster.serves(follower)
+        await cluster.settled(leader, isr=3)
+
+    with_cluster(0, play, {"socket.request.max.bytes": "10000"})
 
 
 def sequenced(sequence: int) -> bytes:
