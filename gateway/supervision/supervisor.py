@@ -1,5 +1,6 @@
 """Runs the nodes of a cluster as child processes, and restarts a node that has ended."""
 
+import errno
 import logging
 import os
 import signal
@@ -22,7 +23,7 @@ STEADY_S: Final = 60.0
 
 
 class NodeStartError(Exception):
-    """A node ended before it served for the first time."""
+    """A node ended before it served for the first time, or its process could not be started."""
 
 
 class SupervisedNode:
@@ -41,33 +42,47 @@ class SupervisedNode:
     async def run(self) -> None:
         """Keep the process running until `begin_stop` or `hold`.
 
-        Raises NodeStartError if it ends before it has ever served.
+        Raises NodeStartError if it ends, or cannot be started, before it has ever served.
         """
         pause_s = RESTART_S
         try:
             while not self._stopping.is_set():
                 started_at = trio.current_time()
-                code = await self._run_once()
+                how = await self._run_once()
                 if self._stopping.is_set():
                     return
-                if not self.ready.is_set():
-                    raise NodeStartError(f"node {self.plan.node_id} ended with exit code {code} before it served")
                 pause_s = RESTART_S if trio.current_time() - started_at >= STEADY_S else pause_s
-                log.warning("node ended node_id=%d code=%s, started again in_s=%.1f", self.plan.node_id, code, pause_s)
+                log.warning("node ended node_id=%d %s, started again in_s=%.1f", self.plan.node_id, how, pause_s)
                 with trio.move_on_after(pause_s):
                     await self._stopping.wait()
                 pause_s = min(2 * pause_s, RESTART_MAX_S)
         finally:
             self.ended.set()
 
-    async def _run_once(self) -> int | None:
-        process = self._process = await trio.lowlevel.open_process(
-            list(self._command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            env=node_environment(os.environ),
-        )  # in its own session it does not get a Ctrl-C, so the nodes drain in turn
+    async def _run_once(self) -> str:
+        """Run the process until it ends; returns how it ended, for the log.
+
+        A process that cannot be started counts as one that ends: a shortage of memory, say, may pass. Raises
+        NodeStartError.
+        """
+        name = f"node {self.plan.node_id}"
+        try:
+            process = await self._open()
+        except OSError as error:
+            if self._must_serve():
+                raise NodeStartError(f"the process of {name} cannot be started: {error}") from error
+            return f"cause={error}"
+        code = await self._ended(process)
+        if self._must_serve():
+            raise NodeStartError(f"{name} ended with exit code {code} before it served")
+        return f"code={code}"
+
+    def _must_serve(self) -> bool:
+        return not (self.ready.is_set() or self._stopping.is_set())
+
+    async def _ended(self, process: trio.Process) -> int:
+        """Wait until the process has ended; returns its exit code."""
+        self._process = process
         if self._stopping.is_set():  # set while the process was being started
             process.terminate()
         try:
@@ -82,6 +97,19 @@ class SupervisedNode:
             if process.returncode is None:
                 process.kill()
             self._process = None
+
+    async def _open(self) -> trio.Process:
+        """Start the process. Raises OSError."""
+        try:
+            return await trio.lowlevel.open_process(
+                list(self._command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                env=node_environment(os.environ),
+            )  # in its own session it does not get a Ctrl-C, so the nodes drain in turn
+        except RuntimeError as error:  # Trio starts processes in a thread, and there is none
+            raise OSError(errno.EAGAIN, str(error)) from error
 
     def begin_stop(self) -> None:
         """Drain the node and do not restart it.

@@ -1,9 +1,12 @@
 """The supervisor of a cluster on one machine, with small programs in place of nodes."""
 
+import errno
+import itertools
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -108,6 +111,51 @@ async def test_a_node_that_ends_is_started_again(tmp_path: Path):
             await trio.sleep(0.05)
         again.begin_stop()
         await again.ended.wait()
+
+
+def failing_from(number: int, error: Exception, monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+    """Makes the start of processes fail from the `number`th on, until the event that it returns is set."""
+    open_process, starts, over = trio.lowlevel.open_process, itertools.count(1), trio.Event()
+
+    async def open_or_fail(*args: Any, **options: Any) -> trio.Process:
+        if next(starts) >= number and not over.is_set():
+            over.set()
+            raise error
+        return await open_process(*args, **options)
+
+    monkeypatch.setattr(trio.lowlevel, "open_process", open_or_fail)
+    return over
+
+
+SHORTAGES = [OSError(errno.ENOMEM, "Cannot allocate memory"), RuntimeError("can't start new thread")]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("shortage", SHORTAGES, ids=["memory", "threads"])
+async def test_a_node_whose_process_cannot_be_made_again_is_tried_until_it_can(
+    tmp_path: Path, shortage: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    started = tmp_path / "started"
+    again = node(1, f"open({str(started)!r}, 'a').write('x'); {SERVES_AND_ENDS}")
+    failed = failing_from(2, shortage, monkeypatch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(again.run)
+        await failed.wait()
+        while len(started.read_text()) < 2:  # noqa: ASYNC110 - of processes
+            await trio.sleep(0.05)
+        again.begin_stop()
+        await again.ended.wait()
+
+
+@pytest.mark.parametrize("shortage", SHORTAGES, ids=["memory", "threads"])
+async def test_a_node_whose_first_process_cannot_be_made_ends_the_supervisor(
+    shortage: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    failing_from(1, shortage, monkeypatch)
+    with pytest.raises(ExceptionGroup) as raised:
+        await Supervisor([node(1, SERVES)], lambda: None).run()
+    message = "the process of node 1 cannot be started: .*(memory|thread)"
+    assert raised.group_contains(NodeStartError, match=message)
 
 
 @pytest.mark.timeout(60)
