@@ -96,8 +96,11 @@ class LogResources:
     commit_times: Durations = field(default_factory=Durations)
     proposals: IsrProposals = NO_CONTROLLER
     isr_changes: IsrChanges = field(default_factory=IsrChanges)
-    unwritable_since_ms: dict[PartitionKey, int] = field(default_factory=dict[PartitionKey, int])
-    """The logs whose last commit has failed, with the monotonic time of the first failure in a row."""
+    unwritable_ms: dict[PartitionKey, tuple[int, int]] = field(default_factory=dict[PartitionKey, tuple[int, int]])
+    """The logs whose last commit has failed: the monotonic times of the first and the last failed attempt in a row.
+
+    Attempts to open such a log count, too: while that fails, no commit is tried.
+    """
     throttles: Throttles = field(default_factory=Throttles)
 
 
@@ -228,12 +231,14 @@ class PartitionLog(Watchable):
                 await self._close_failed()
             restored = await self._env.run_blocking(partial(self._load, self._config))
         except (StoreError, ProducerRowError) as error:
+            self._note_unopened()
             if exhausted(error):  # the process's fault, not this log's: every use tries again without a pause
                 self._note("open", error, "cannot open partition=%s error=%s", self.key, error)
             else:
                 self._recovery.failed(self._recovery.opening, "cannot open", error)
             raise self._offline() from error
         except Exception as error:
+            self._note_unopened()
             self._recovery.failed(self._recovery.opening, "cannot open", error, trace=True)
             raise self._offline() from error
         if self.state is ReplicaState.DELETED:  # its topic was deleted meanwhile
@@ -546,7 +551,7 @@ class PartitionLog(Watchable):
         assert self._role is not None
         if self._recovery.writing.is_failing:
             self._recovery.succeeded(self._recovery.writing, end_offset)
-            self._resources.unwritable_since_ms.pop(self.key, None)
+            self._resources.unwritable_ms.pop(self.key, None)
         moved = self._role.durable(end_offset)
         if moved and self.watchers:
             super().notify()
@@ -559,11 +564,20 @@ class PartitionLog(Watchable):
 
     def _failed(self, error: StoreError) -> None:
         self._recovery.failed(self._recovery.writing, "commit failed", error, trace=isinstance(error, UnexpectedError))
-        self._resources.unwritable_since_ms.setdefault(self.key, self._env.monotonic_ms())
+        self._note_unwritable()
         if self.state in (ReplicaState.OPEN, ReplicaState.REWRITING):
             self.state = ReplicaState.FAILED  # the next call that needs it reopens it
         self._durable_waits.fail(error)
         self._committed_waits.fail(error)
+
+    def _note_unwritable(self) -> None:
+        now_ms = self._env.monotonic_ms()
+        first_ms, _ = self._resources.unwritable_ms.get(self.key, (now_ms, now_ms))
+        self._resources.unwritable_ms[self.key] = first_ms, now_ms
+
+    def _note_unopened(self) -> None:
+        if self.key in self._resources.unwritable_ms:
+            self._note_unwritable()
 
 
 def _close_quietly(part: PartitionStore) -> None:

@@ -143,14 +143,16 @@ class Replicas:
         return self._resources
 
     def lost_for(self, time_ms: int) -> list[PartitionKey]:
-        """Partitions that this broker leads, could not write for `time_ms`, and another in-sync replica could lead."""
-        until_ms = self._resources.env.monotonic_ms() - time_ms
+        """Partitions that this broker leads, could not write for `time_ms`, and another in-sync replica could lead.
+
+        An attempt must have failed that long after the first one: a failure that nobody has repeated may have passed.
+        """
         lost: list[PartitionKey] = []
-        for key, since_ms in list(self._resources.unwritable_since_ms.items()):
+        for key, (first_ms, last_ms) in list(self._resources.unwritable_ms.items()):
             described = self._described(key.topic, key.index)
             if described is None or described.topic_id != key.topic_id:
-                del self._resources.unwritable_since_ms[key]  # deleted, or not a partition of clients
-            elif since_ms <= until_ms:
+                del self._resources.unwritable_ms[key]  # deleted, or not a partition of clients
+            elif last_ms - first_ms >= time_ms:
                 partition = described.partitions[key.index]
                 if partition.leader == self.node_id and len(partition.isr) > 1:
                     lost.append(key)
@@ -191,6 +193,8 @@ class Replicas:
             before = delta.before.topic_by_id(topic_id)
             for index in indexes:
                 part = topic.partitions[index]
+                if part.leader != self.node_id:
+                    self._resources.unwritable_ms.pop(PartitionKey(topic.name, topic_id, index), None)
                 if self.node_id not in part.replicas:
                     was = before.partitions[index] if before and index < len(before.partitions) else None
                     if was is not None and self.node_id in was.replicas:

@@ -36,7 +36,7 @@ from odradek.gateway.replication.replica import LogResources, ReplicaState
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import LogConfig
 from odradek.partitions.model import LogWrite, PartitionKey
-from odradek.partitions.results import AppendOrigin, EpochEnd, Isolation, Rejected
+from odradek.partitions.results import Appended, AppendOrigin, EpochEnd, Isolation, Rejected
 from odradek.storage_backends.faulty import FaultPlan, FaultyStore
 from odradek.storage_backends.interface import LogPolicy, StoreError
 from odradek.storage_backends.memory import MemoryStore
@@ -225,43 +225,109 @@ async def test_nothing_is_set_aside_before_the_image_is_current(replicas: Replic
     assert [each.key.topic for each in store.strays()] == ["late"]
 
 
+LED = PartitionImage((1, 2), (1, 2), NODE, 0, 0)
+
+
+class Clocked(Inline):
+    """The time is that of `now_ms`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+
+class FailingDisk:
+    """Replicas of one partition whose store fails on request."""
+
+    def __init__(self, nursery: trio.Nursery, partition: PartitionImage) -> None:
+        self.env = Clocked()
+        self.replicas, self.plan = faulty_replicas(nursery, self.env)
+        self.delta = publish(self.replicas, with_partitions(partition))
+        self.replicas.image_is_current()
+
+    def assign(self, partition: PartitionImage) -> None:
+        self.delta.topics.set_partition(TOPIC_ID, 0, partition)
+        self.delta = publish(self.replicas, self.delta)
+
+    async def write(self, at_ms: int, *, fails: bool) -> None:
+        self.env.now_ms, self.plan.mix.write_error = at_ms, float(fails)
+        replica = await self.replicas.leader("t", 0)
+        result = replica.append(memoryview(batch_of(b"v")), AppendOrigin.CLIENT)
+        assert isinstance(result, Appended)
+        if fails:
+            with pytest.raises(StoreError):
+                await replica.durable(result.last_offset + 1).wait()
+        else:
+            await replica.durable(result.last_offset + 1).wait()
+
+    def lost(self) -> list[int]:
+        return [key.index for key in self.replicas.lost_for(4_000)]
+
+
 @pytest.mark.parametrize(
     ("partition", "is_lost"),
-    [
-        (PartitionImage((1, 2), (1, 2), NODE, 0, 0), True),
-        (PartitionImage((1, 2), (1,), NODE, 0, 0), False),
-        (PartitionImage((1, 2), (1, 2), OTHER, 0, 0), False),
-    ],
-    ids=["others-are-in-sync", "alone-in-sync", "another-leads"],
+    [(LED, True), (PartitionImage((1, 2), (1,), NODE, 0, 0), False)],
+    ids=["others-are-in-sync", "alone-in-sync"],
 )
 async def test_what_cannot_be_written_is_lost_where_others_could_lead(
-    replicas: Replicas, partition: PartitionImage, is_lost: bool
+    nursery: trio.Nursery, partition: PartitionImage, is_lost: bool
 ) -> None:
-    key = PartitionKey("t", TOPIC_ID, 0)
-    publish(replicas, with_partitions(partition))
-    now_ms = replicas.resources.env.monotonic_ms()
-    replicas.resources.unwritable_since_ms.update({key: now_ms - 5_000, PartitionKey("gone", UUID(int=9), 0): 0})
-    assert replicas.lost_for(4_000) == ([key] if is_lost else [])
-    assert replicas.lost_for(60_000) == []
-    assert list(replicas.resources.unwritable_since_ms) == [key]
+    disk = FailingDisk(nursery, partition)
+    for at_ms in (0, 1_000, 2_000):
+        await disk.write(at_ms, fails=True)
+        assert disk.lost() == []
+    disk.replicas.resources.unwritable_ms[PartitionKey("gone", UUID(int=9), 0)] = 0, 9_000
+    await disk.write(4_000, fails=True)
+    assert disk.lost() == ([0] if is_lost else [])
+    assert [key.topic for key in disk.replicas.resources.unwritable_ms] == ["t"]
 
 
-async def test_a_log_is_unwritable_from_a_write_that_fails_to_one_that_does_not(nursery: trio.Nursery) -> None:
-    env, plan = Inline(), FaultPlan(random.Random(1))
-    store = FaultyStore(MemoryStore(MemoryMedium()), plan)
-    replicas = replicas_over(store, nursery, env)
-    publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
-    replica = await replicas.leader("t", 0)
-    plan.mix.write_error = 1.0
-    replica.append(memoryview(batch_of(b"lost")), AppendOrigin.CLIENT)
-    with pytest.raises(StoreError):
-        await replica.durable(1).wait()
-    assert list(replicas.resources.unwritable_since_ms) == [replica.key]
-    plan.mix.write_error = 0.0
-    await replica.ensure_open()
-    assert not isinstance(replica.append(memoryview(batch_of(b"taken")), AppendOrigin.CLIENT), Rejected)
-    await replica.durable(1).wait()
-    assert replicas.resources.unwritable_since_ms == {}
+async def test_a_failure_that_nobody_repeats_loses_no_partition(nursery: trio.Nursery) -> None:
+    disk = FailingDisk(nursery, LED)
+    await disk.write(0, fails=True)
+    disk.env.now_ms = 60_000
+    assert disk.lost() == []
+
+
+async def test_a_success_begins_the_time_again(nursery: trio.Nursery) -> None:
+    disk = FailingDisk(nursery, LED)
+    await disk.write(0, fails=True)
+    await disk.write(2_000, fails=False)
+    await disk.write(5_000, fails=True)
+    assert disk.lost() == []
+    await disk.write(9_000, fails=True)
+    assert disk.lost() == [0]
+
+
+async def test_a_log_that_cannot_be_opened_after_a_failed_write_counts_as_one_that_cannot_be_written(
+    nursery: trio.Nursery,
+) -> None:
+    disk = FailingDisk(nursery, LED)
+    await disk.write(0, fails=True)
+    disk.env.now_ms, disk.plan.mix.read_error = 4_000, 1.0
+    with pytest.raises(PartitionUnavailable):
+        await disk.replicas.leader("t", 0)
+    assert disk.lost() == [0]
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [PartitionImage((1, 2), (1, 2), OTHER, 1, 1), PartitionImage((2,), (2,), OTHER, 1, 1)],
+    ids=["another-leads", "moved"],
+)
+async def test_a_new_leadership_begins_the_time_again(nursery: trio.Nursery, elsewhere: PartitionImage) -> None:
+    disk = FailingDisk(nursery, LED)
+    await disk.write(0, fails=True)
+    disk.assign(elsewhere)
+    await wait_all_tasks_blocked()
+    disk.assign(PartitionImage((1, 2), (1, 2), NODE, 2, 2))
+    await disk.write(5_000, fails=True)
+    assert disk.lost() == []
+    await disk.write(9_000, fails=True)
+    assert disk.lost() == [0]
 
 
 async def test_fetches_are_woken_by_records_that_are_found_when_a_failed_log_is_opened_again(
