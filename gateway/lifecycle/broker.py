@@ -199,12 +199,13 @@ class BrokerLifecycle:
             want_shut_down=self._is_stopping,
         )
         stopping = self._is_stopping
-        timeout_ms = self._number("broker.heartbeat.interval.ms" if stopping else "broker.session.timeout.ms")
+        timeout_ms = self._election_ms() if stopping else self._number("broker.session.timeout.ms")
+        attempt_ms = self._number("broker.heartbeat.interval.ms") if stopping else timeout_ms
         try:
-            answer = await self._channel.call(request, HEARTBEAT_VERSION, timeout_ms, max(timeout_ms // 2, 1))
+            answer = await self._channel.call(request, HEARTBEAT_VERSION, timeout_ms, max(attempt_ms // 2, 1))
         except ControllerUnreachableError as error:
             log.warning("no controller takes heartbeats node_id=%d cause=%s", self._config.node_id, error)
-            if stopping:  # no controller answers; most likely the whole cluster stops
+            if stopping:  # not even after an election; most likely the whole cluster stops
                 self.released.set()
             return True
         assert isinstance(answer, BrokerHeartbeatResponse)
@@ -216,6 +217,12 @@ class BrokerLifecycle:
             self.released.set()
         self._note_fenced(fenced=answer.is_fenced)
         return True
+
+    def _election_ms(self) -> int:
+        """The time within which another controller is active: the loss is noticed, and a second vote may be needed."""
+        return self._number("controller.quorum.fetch.timeout.ms") + 2 * self._number(
+            "controller.quorum.election.timeout.ms"
+        )
 
     def _note_fenced(self, *, fenced: bool) -> None:
         if fenced != self._is_fenced:
