@@ -339,4 +339,6 @@ async def dial_tcp(host: str, port: int) -> Transport:
         stream = await trio.open_tcp_stream(host, port)
     except ValueError as error:  # of which UnicodeError is one: the name cannot be looked up
         raise OSError(errno.EINVAL, f"{host!r} is not the name of a host: {error}") from error
+    except RuntimeError as error:  # names are looked up in a thread, and none can be started
+        raise OSError(errno.EAGAIN, f"{host!r} cannot be looked up: {error}") from error
     return TcpTransport(socket.socket(fileno=stream.socket.detach()))

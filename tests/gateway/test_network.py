@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NoReturn
 
 import pytest
 import trio
@@ -354,6 +355,25 @@ async def test_a_closed_listener_wakes_accept_and_refuses_clients(network):
     await _fails_to_accept(listener)
     with pytest.raises(OSError):  # noqa: PT011
         await network.dial(*listener.address)
+
+
+class NoThreads(trio.abc.HostnameResolver):
+    """Looks names up as Trio does when no thread can be started."""
+
+    async def getaddrinfo(self, *_args: object, **_options: object) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    async def getnameinfo(self, _sockaddr: object, _flags: int) -> NoReturn:
+        raise NotImplementedError
+
+
+async def test_a_dial_without_a_thread_for_the_name_fails_like_one_that_reaches_nobody():
+    trio.socket.set_custom_hostname_resolver(NoThreads())
+    try:
+        with pytest.raises(OSError, match="'somewhere' cannot be looked up: can't start new thread"):
+            await dial_tcp("somewhere", 9092)
+    finally:
+        trio.socket.set_custom_hostname_resolver(None)
 
 
 async def _fails_to_accept(listener: Listener) -> None:
