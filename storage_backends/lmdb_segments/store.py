@@ -434,6 +434,9 @@ def _read_properties(path: Path) -> dict[str, str]:
             raise ValueError("it holds no JSON object")  # noqa: TRY004, TRY301 - as json.loads raises for no JSON at all
     except ValueError as error:
         raise StoreCorruptError(
-            f"{path} is not what was written ({error}): delete it; the broker keeps nothing in it that it needs"
+            f"{path} is not what was written ({error}). On a node that is not a controller, or is the only one of a "
+            "fixed quorum, delete it: it is written again. On every other controller it has the vote and the directory "
+            "id: do not delete it, nor restore an older copy, but replace the node (docs/cluster.md, Replace a dead "
+            "node); only if there is no other controller, restore a copy"
         ) from error
     return cast("dict[str, str]", found)

@@ -198,8 +198,11 @@ class TestFormat:
         store.close()
         for text in ("{", "", "[]", "\0\0"):
             (tmp_path / "properties.json").write_text(text)
-            with pytest.raises(StoreCorruptError, match=r"properties\.json is not what was written .*: delete it"):
+            with pytest.raises(
+                StoreCorruptError, match=r"properties\.json is not what was written .*, delete it"
+            ) as said:
                 LmdbStore(tmp_path, OPTIONS)
+            assert "On every other controller it has the vote and the directory id: do not delete it" in str(said.value)
         (tmp_path / "properties.json").unlink()
         LmdbStore(tmp_path, OPTIONS).close()
 
