@@ -457,19 +457,30 @@ class Running:
             raise RuntimeError(f"cannot create topic {name}: {result.error_message}")
 
 
-def run_broker(config: BrokerConfig, on_ready: Callable[[Running], None], *, signals: bool = True) -> None:
-    """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT.
+def _never() -> bool:
+    return False
+
+
+def run_broker(
+    config: BrokerConfig,
+    on_ready: Callable[[Running], None],
+    *,
+    signals: bool = True,
+    is_stopped: Callable[[], bool] = _never,
+) -> None:
+    """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT, also at the start.
 
     `on_ready` is called on the Trio thread once the broker serves. With `signals` the process belongs to the broker:
-    its limits are raised, and a service manager is notified when it serves and when it stops (`gateway.notify`). Raises
-    what `open_broker` raises; of an exception group, the first exception.
+    its limits are raised, and a service manager is notified when it serves and when it stops (`gateway.notify`).
+    `is_stopped` tells whether a signal came before this function received signals. Raises what `open_broker` raises; of
+    an exception group, the first exception.
     """
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         gc.set_threshold(COLLECT_AFTER_OBJECTS, OLDER_AFTER, OLDEST_AFTER)
         _allow_many_open_files()
     try:
-        trio.run(_run, config, on_ready, signals)
+        trio.run(_run, config, on_ready, signals, is_stopped)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 
@@ -481,14 +492,45 @@ def _allow_many_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def _run(config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool) -> None:
+class _Stop:
+    """Ends the start of a broker by cancelling `opening`, and a broker that is open by draining it."""
+
+    def __init__(self) -> None:
+        self.opening = trio.CancelScope()
+        self.broker: Broker | None = None
+
+    def __call__(self) -> None:
+        if self.broker is None:
+            self.opening.cancel()
+        else:
+            self.broker.stop()
+
+
+async def _run(
+    config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool, is_stopped: Callable[[], bool]
+) -> None:
     threads = config.commit_threads + config.inspect_threads + config.regex_threads
     env = ProductionEnvironment(threads=threads, max_open_files=config.log_max_open_files)
-    for warning in limit_warnings(config):
-        log.warning("%s", warning)
-    async with open_broker(config, env) as broker, trio.open_nursery() as nursery:
+    stop = _Stop()
+    async with trio.open_nursery() as nursery:
         if signals:
-            await nursery.start(_stop_on_signal, broker)
+            await nursery.start(_stop_on_signal, stop)
+            if is_stopped():
+                log.info("stopping: a signal came before the start")
+                stop()
+        for warning in limit_warnings(config):
+            log.warning("%s", warning)
+        with stop.opening:
+            await _open_and_serve(config, env, on_ready, signals, stop)
+        nursery.cancel_scope.cancel()
+
+
+async def _open_and_serve(
+    config: BrokerConfig, env: Environment, on_ready: Callable[[Running], None], signals: bool, stop: _Stop
+) -> None:
+    async with open_broker(config, env) as broker, trio.open_nursery() as nursery:
+        stop.broker = broker
+        if signals:
             nursery.start_soon(collect_garbage)
         if config.metrics_listen is not None:
             await _serve_metrics(broker, nursery)
@@ -530,14 +572,14 @@ async def collect_garbage() -> None:
             gc.collect(1 if looks > OLDER_AFTER else 0)
 
 
-async def _stop_on_signal(broker: Broker, task_status: trio.TaskStatus[None]) -> None:
-    """Drain at the first signal; raise KeyboardInterrupt at the second."""
+async def _stop_on_signal(stop: Callable[[], None], task_status: trio.TaskStatus[None]) -> None:
+    """Call `stop` at the first signal; raise KeyboardInterrupt at the second."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
         task_status.started()
         async for number in received:
             log.info("stopping signal=%s", signal.Signals(number).name)
             notify(STOPPING, "answering the requests under way")
-            broker.stop()
+            stop()
             break
         async for number in received:
             raise KeyboardInterrupt(f"second signal {signal.Signals(number).name}")

@@ -15,6 +15,7 @@ import click
 
 from odradek.gateway.cli.assignment import Assignment
 from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.signals import stop_noticed, stop_when_stdin_ends
 from odradek.gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ class Address(click.ParamType[tuple[str, int]]):
 
 def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: object) -> None:
     if wanted:
-        from odradek.gateway.cli.signals import stop_when_stdin_ends
-
         stop_when_stdin_ends()
 
 
@@ -178,7 +177,10 @@ def serve(
     try:
         if ready_message is not None and as_json:
             ready_message = _json_line(message=ready_message)
-        _run(load(file, overrides), _ready_document if as_json else ready_line, ready_message)
+        # At once: the first process of a container is not even ended by a signal for which it has no handler.
+        with stop_noticed() as stop:
+            make_ready_line = _ready_document if as_json else ready_line
+            _run(load(file, overrides), make_ready_line, ready_message, lambda: stop.number != 0)
     except CliError as error:
         if not as_json:
             raise
@@ -280,7 +282,10 @@ def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":
 
 
 def _run(
-    config: "BrokerConfig", ready_line: "Callable[[BrokerConfig, Running], str]", ready_message: str | None
+    config: "BrokerConfig",
+    ready_line: "Callable[[BrokerConfig, Running], str]",
+    ready_message: str | None,
+    is_stopped: Callable[[], bool],
 ) -> None:
     with collector_paused():
         from odradek.gateway.errors import StartError
@@ -298,7 +303,7 @@ def _run(
             click.echo(ready_message)
 
     try:
-        run_broker(config, on_ready)
+        run_broker(config, on_ready, is_stopped=is_stopped)
     except (StoreError, StoreUrlError, StartError) as error:
         raise CliError(str(error)) from error
     except OSError as error:

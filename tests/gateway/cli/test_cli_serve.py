@@ -90,6 +90,53 @@ def test_one_ready_line_then_a_drain_at_the_signal(tmp_path, number):
     assert re.search(r"Z level=INFO logger=odradek\.gateway\.process stopping signal=" + number.name, stderr)
 
 
+STOPPED_WHILE = """
+import os, signal, sys
+
+from odradek.gateway.cli import main, serve
+from odradek.gateway.env.environment import ProductionEnvironment
+
+load, open_store = serve.load, ProductionEnvironment.open_store
+
+def stop():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+def load_stopped(*arguments):
+    stop()
+    return load(*arguments)
+
+def open_stopped(env, url):
+    store = open_store(env, url)
+    close = store.close
+    store.close = lambda: (close(), print("closed", flush=True))
+    stop()
+    return store
+
+if sys.argv.pop(1) == "loading":
+    serve.load = load_stopped
+else:
+    ProductionEnvironment.open_store = open_stopped
+main.cli()
+"""
+
+
+@pytest.mark.parametrize(("when", "prints"), [("loading", []), ("opening", ["closed"])])
+def test_a_signal_during_the_start_ends_it_in_order(tmp_path, when, prints):
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_WHILE, when, "serve", "--listen", "127.0.0.1:0", "--data", "d"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if not line.startswith("odradek ")] == prints
+    assert "stopping" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_acknowledged_records_are_there_after_a_restart(tmp_path):
     options = ("--listen", "127.0.0.1:0", "--data", "d")
     with serving(*options, folder=tmp_path) as (process, ready):
