@@ -51,7 +51,10 @@ Exit codes: 0 stopped, 1 could not start or failed (one line on stderr says why)
 
 
 class Address(click.ParamType[tuple[str, int]]):
-    """`HOST:PORT`, converted to a pair. Port 0, a free one, is allowed if `lowest_port` is 0."""
+    """`HOST:PORT`, converted to a pair, without the brackets of an IPv6 address.
+
+    Port 0, a free one, is allowed if `lowest_port` is 0.
+    """
 
     name = "host:port"
 
@@ -63,7 +66,12 @@ class Address(click.ParamType[tuple[str, int]]):
         host, colon, port = str(value).rpartition(":")
         if not colon or not port.isdecimal() or not self._lowest_port <= int(port) < 65536:
             self.fail(f"{value!r} is not HOST:PORT", param, ctx)
-        return host, int(port)
+        return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _text_of(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: object) -> None:
@@ -173,7 +181,7 @@ def serve(
         faulthandler.enable(sys.__stderr__, all_threads=False)
     overrides = dict(settings) | _overrides(listen, advertise, data, storage)
     if metrics is not None:
-        overrides["odradek.metrics.listen"] = f"{metrics[0]}:{metrics[1]}"
+        overrides["odradek.metrics.listen"] = _text_of(metrics)
     try:
         if ready_message is not None and as_json:
             ready_message = _json_line(message=ready_message)
@@ -213,7 +221,8 @@ def _serve_brokers(
 
     as_json = log_format == "json"
     _log_to_stderr(log_level, as_json=as_json)
-    host, _, port = os.environ.get("ODRADEK_LISTEN", DEFAULT_LISTEN).rpartition(":")
+    if listen is None:
+        listen = Address(0).convert(os.environ.get("ODRADEK_LISTEN", DEFAULT_LISTEN), None, None)
     directory = data or Path(os.environ.get("ODRADEK_DATA", DEFAULT_DATA))
     if metrics is None and os.environ.get("ODRADEK_METRICS_LISTEN"):
         metrics = Address(0).convert(os.environ["ODRADEK_METRICS_LISTEN"], None, None)
@@ -228,7 +237,7 @@ def _serve_brokers(
         )
 
     arguments = ["--log-level", log_level, "--log-format", log_format]
-    serve_brokers(brokers, directory, listen or (host, int(port)), metrics, settings, arguments, ready)
+    serve_brokers(brokers, directory, listen, metrics, settings, arguments, ready)
 
 
 def _log_to_stderr(level: str, *, as_json: bool, node_id: int | None = None) -> None:
@@ -253,9 +262,9 @@ def _overrides(
 ) -> dict[str, str]:
     overrides: dict[str, str] = {}
     if listen is not None:
-        overrides["listeners"] = f"PLAINTEXT://{listen[0]}:{listen[1]}"
+        overrides["listeners"] = f"PLAINTEXT://{_text_of(listen)}"
     if advertise is not None:
-        overrides["advertised.listeners"] = f"PLAINTEXT://{advertise[0]}:{advertise[1]}"
+        overrides["advertised.listeners"] = f"PLAINTEXT://{_text_of(advertise)}"
     if data is not None:
         overrides["odradek.storage"] = storage_url(data)
     if storage is not None:

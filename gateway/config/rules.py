@@ -44,8 +44,9 @@ def check_rules(layers: BrokerLayers) -> None:
 
 
 def host_and_port(text: str) -> tuple[str, int] | None:
-    """`HOST:PORT` as a pair, None for anything else; port 0 means any free port."""
+    """`HOST:PORT` as a pair, None for anything else; port 0 means any free port. An IPv6 address may be in brackets."""
     host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
     return (host, int(port)) if colon and host and port.isdecimal() and int(port) < 65536 else None
 
 

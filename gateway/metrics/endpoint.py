@@ -98,6 +98,10 @@ def application(
     return answer
 
 
+class _ServerOnIPv6(ThreadingWSGIServer):
+    address_family = trio.socket.AF_INET6
+
+
 async def serve(
     services: Services, host: str, port: int, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
 ) -> None:
@@ -105,7 +109,8 @@ async def serve(
     health, elections = Health(services), ElectionTimes(services)
     try:
         app = application(services, health, elections)
-        server = make_server(host, port, app, ThreadingWSGIServer, handler_class=_Quiet)
+        server_class = _ServerOnIPv6 if ":" in host else ThreadingWSGIServer
+        server = make_server(host, port, app, server_class, handler_class=_Quiet)
     except OSError as error:
         raise StartError(f"cannot serve metrics at {host}:{port} (odradek.metrics.listen): {error}") from error
     thread = threading.Thread(target=server.serve_forever, name="odradek-metrics", daemon=True)

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from odradek.gateway.cli.main import cli
-from odradek.gateway.cli.serve import load
+from odradek.gateway.cli.serve import Address, load
 from odradek.gateway.config import Endpoint
 
 READY = re.compile(
@@ -208,6 +208,26 @@ def test_wrong_usage_exits_with_2(tmp_path):
     assert "HOST:PORT" in refused("--listen", "9092", folder=tmp_path, code=2)
     assert "NAME=VALUE" in refused("--set", "x", folder=tmp_path, code=2)
     assert "does not exist" in refused("--config", "absent.properties", folder=tmp_path, code=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [("[::1]:9092", ("::1", 9092)), ("::1:9092", ("::1", 9092)), ("host:1", ("host", 1)), (":0", ("", 0))],
+)
+def test_an_address_is_converted_to_host_and_port(text, pair):
+    assert Address(0).convert(text, None, None) == pair
+
+
+def test_an_ipv6_address_is_listened_to(tmp_path):
+    command = [sys.executable, "-m", "odradek", "serve", "--listen", "[::1]:0", "--storage", "memory://"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment()
+    )
+    with process:
+        assert process.stdout is not None
+        assert " at [::1]:" in process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=30)
 
 
 def test_the_command_line_beats_environment_beats_file(tmp_path):

@@ -122,6 +122,14 @@ def test_health_is_reported(broker: ProcessBroker, port: int):
     assert get(port, "/elsewhere")[0] == 404
 
 
+def test_an_ipv6_address_is_given_in_brackets(tmp_path: Path, port: int):
+    with (
+        ProcessBroker(tmp_path / "data", "--metrics", f"[::1]:{port}"),
+        urllib.request.urlopen(f"http://[::1]:{port}/health/live", timeout=30) as answer,
+    ):
+        assert answer.read() == b"ok\n"
+
+
 def test_a_port_in_use_is_named(broker: ProcessBroker, port: int, tmp_path: Path):
     other = ProcessBroker(tmp_path / "other", "--metrics", f"127.0.0.1:{port}")
     done = subprocess.run(other.command(), capture_output=True, text=True, timeout=60, env=environment(), check=False)
