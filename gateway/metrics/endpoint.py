@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 BEAT_EVERY_S: Final = 1.0
 LIVE_WITHIN_US: Final = 15_000_000
 """The time without a turn of the event loop after which the process counts as hanging."""
+CLIENT_TIMEOUT_S: Final = 30.0
+"""The time for which a read from a client, or a write to it, may wait."""
 _TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
 
@@ -64,8 +66,20 @@ class Health:
         return self.live()
 
 
-class _Quiet(WSGIRequestHandler):
+class RequestHandler(WSGIRequestHandler):
+    """Handles one client, in a thread of its own, which a client that sends nothing must not hold for ever."""
+
+    timeout = CLIENT_TIMEOUT_S
+
+    def handle(self) -> None:
+        """Handle the request, unless the client sends none."""
+        try:
+            super().handle()
+        except TimeoutError:
+            log.debug("metrics client sent no request peer=%s", self.client_address[0])
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method's parameter
+        """Log requests at the level of debugging."""
         log.debug("metrics request peer=%s %s", self.client_address[0], format % args)
 
 
@@ -110,7 +124,7 @@ async def serve(
     try:
         app = application(services, health, elections)
         server_class = _ServerOnIPv6 if ":" in host else ThreadingWSGIServer
-        server = make_server(host, port, app, server_class, handler_class=_Quiet)
+        server = make_server(host, port, app, server_class, handler_class=RequestHandler)
     except OSError as error:
         raise StartError(f"cannot serve metrics at {host}:{port} (odradek.metrics.listen): {error}") from error
     thread = threading.Thread(target=server.serve_forever, name="odradek-metrics", daemon=True)

@@ -2,18 +2,22 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from wsgiref.simple_server import make_server
 
 import pytest
 from gateway_brokers import ProcessBroker, environment, free_port
 from gateway_client import RawClient, batch_of, produce_request
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.parser import text_string_to_metric_families
 
+from odradek.gateway.metrics.endpoint import CLIENT_TIMEOUT_S, RequestHandler
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -120,6 +124,18 @@ def test_health_is_reported(broker: ProcessBroker, port: int):
     assert get(port, "/health/live") == (200, "ok\n")
     assert get(port, "/health/ready") == (200, "ok\n")
     assert get(port, "/elsewhere")[0] == 404
+
+
+def test_a_client_that_sends_nothing_is_disconnected(monkeypatch, capfd):
+    assert RequestHandler.timeout == CLIENT_TIMEOUT_S
+    monkeypatch.setattr(RequestHandler, "timeout", 0.1)
+    with (
+        make_server("127.0.0.1", 0, lambda *_: [], ThreadingWSGIServer, RequestHandler) as server,
+        socket.create_connection(server.server_address, timeout=60) as silent,
+    ):
+        server.handle_request()
+        assert silent.recv(1) == b""
+    assert capfd.readouterr().err == "", "no traceback"
 
 
 def test_an_ipv6_address_is_given_in_brackets(tmp_path: Path, port: int):
