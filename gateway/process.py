@@ -194,6 +194,7 @@ async def _open_watched(config: BrokerConfig, env: Environment, loop: LoopRecord
             controllers = _advertised(env, config.node.advertised_controller_listeners, listeners)
             services = await _assemble(config, env, store, nursery, advertised, controllers, loop)
             yield Broker(services, listeners)
+            services.replication.stop()
             with trio.CancelScope(shield=True):
                 are_closed = await services.replicas.close()
                 await services.controller.close()

@@ -58,6 +58,7 @@ class ReplicationManager:
         self._replicas: Replicas | None = None
         self._fetchers: ReplicaFetchers | None = None
         self._ask: AskController | None = None
+        self._is_stopped = False
         self.proposals = AlterPartitionSender(self._node_id, self._own_epoch, self._alter_partition)
 
     def start(self, replicas: Replicas, ask: AskController) -> None:
@@ -72,6 +73,8 @@ class ReplicationManager:
     def on_published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Fetch from the leaders in the image. Called after `Replicas.on_published`."""
         assert self._replicas is not None
+        if self._is_stopped:
+            return
         if self._fetchers is None and any(broker_id != self._node_id for broker_id in image.brokers):
             self._fetchers = self._make_fetchers(self._replicas)
         if self._fetchers is not None:  # until there is another broker, no partition has a leader elsewhere
@@ -98,7 +101,8 @@ class ReplicationManager:
         return [] if self._fetchers is None else self._fetchers.lags()
 
     def stop(self) -> None:
-        """End the fetchers: the broker stops."""
+        """End the fetchers, and start no more: the broker stops, and its logs are closed next."""
+        self._is_stopped = True
         if self._fetchers is not None:
             self._fetchers.stop()
 

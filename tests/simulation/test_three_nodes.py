@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 import trio
 
+from odradek.gateway.replication.replicas import Replicas
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.loads.client import SimClient, UnreachableError
@@ -269,6 +270,28 @@ def test_a_broker_that_stops_gives_its_partitions_away_first():
         described = (await cluster.metadata(witness)).topics[0].partitions
         assert victim not in {part.leader_id for part in described}
         assert all(len(part.isr_nodes) == 2 for part in described)
+
+    with_cluster(0, play)
+
+
+def test_a_broker_that_stops_fetches_no_more_when_it_closes_its_logs(monkeypatch):
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.create(1) == 0
+        leader = (await cluster.settled(1))[0]
+        assert await cluster.produce(leader, 0, b"value") == 0
+        follower = next(number for number in NODES if number != leader)
+        broker = cluster.hosts[follower].broker
+        assert broker is not None
+        assert broker.services.replication.lags()
+        close, lags = Replicas.close, []
+
+        async def noted(replicas: Replicas) -> bool:
+            lags.append(broker.services.replication.lags())
+            return await close(replicas)
+
+        monkeypatch.setattr(Replicas, "close", noted)
+        await cluster.hosts[follower].stop()
+        assert lags == [[]]
 
     with_cluster(0, play)
 
