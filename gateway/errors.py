@@ -20,7 +20,8 @@ class PartitionUnavailable(Exception):  # noqa: N818 - errors are named by condi
     UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist, or was deleted. UNKNOWN_TOPIC_ID: no topic has the id.
     INCONSISTENT_TOPIC_ID: the topic of that name has another id. NOT_LEADER_OR_FOLLOWER: another broker leads it, or
     this one has no replica of it. KAFKA_STORAGE_ERROR: its log cannot be opened, read or written. Only writes of
-    transaction markers fail with LEADER_NOT_AVAILABLE or the error code of a leader on another broker.
+    transaction markers fail with LEADER_NOT_AVAILABLE, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT (the log was opened too
+    late), or the error code of a leader on another broker.
     """
 
     def __init__(self, error: ErrorCode, partition: object) -> None:

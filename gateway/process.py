@@ -304,9 +304,9 @@ async def _assemble(
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
     wait_ms = config.offsets_commit_timeout_ms
     groups = GroupCoordinator(metadata, controllers, replicas, env, config.group, regexes, commit_timeout_ms=wait_ms)
-    ids, brokers = ProducerIds(controllers), OtherBrokers(env, nursery, config, lambda: metadata.image, "transactions")
+    ids, connect = ProducerIds(controllers), partial(OtherBrokers, env, nursery, config, lambda: metadata.image)
     transactions = TransactionCoordinator(
-        metadata, controllers, replicas, env, config.transaction, groups, ids, brokers, nursery
+        metadata, controllers, replicas, env, config.transaction, groups, ids, connect, nursery
     )
     retention = RetentionTask(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, retention, env, lambda: settings.config)

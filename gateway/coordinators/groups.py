@@ -8,8 +8,9 @@ from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.metadata.topic_names import CONSUMER_OFFSETS
 from odradek.gateway.coordinators.errors import unavailable
 from odradek.gateway.coordinators.host import Coordinator
-from odradek.gateway.coordinators.markers import Marker
+from odradek.gateway.coordinators.markers import BegunMarker, Marker
 from odradek.gateway.coordinators.regexes import TopicRegexes
+from odradek.gateway.coordinators.runtime import ShardState
 from odradek.gateway.coordinators.verification import verified
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import PartitionUnavailable
@@ -119,12 +120,21 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         assert isinstance(reply, reply_type | ErrorCode)
         return reply
 
-    async def end_transaction(self, partition: int, marker: Marker) -> ErrorCode:
-        """Write a transaction's marker, and commit or drop its offsets; both are done on return (KAFKA-17507).
+    def is_loaded(self, partition: int) -> bool:
+        """True if `end_transaction` can be called now."""
+        runtime = self._shards.get(partition)
+        return runtime is not None and runtime.state is ShardState.ACTIVE
 
-        Raises CoordinatorUnavailable.
+    async def ensure_loaded(self, partition: int) -> None:
+        """Load the shard of a partition unless it is loaded. Raises CoordinatorUnavailable."""
+        await self.runtime(partition).ensure_active()
+
+    def end_transaction(self, partition: int, marker: Marker) -> BegunMarker:
+        """Append a transaction's marker, and commit or drop its offsets; both count once it is committed (KAFKA-17507).
+
+        The shard must be loaded. Raises CoordinatorUnavailable; PartitionUnavailable with NOT_ENOUGH_REPLICAS.
         """
-        return await self.runtime(partition).end_transaction(marker)
+        return self.runtime(partition).end_transaction(marker)
 
     def topics_deleted(self, names: list[str]) -> None:
         """Remove the offsets committed for deleted topics; all groups if the offsets topic itself is deleted.

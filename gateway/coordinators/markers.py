@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 from odradek.coordinator.contract import Producer
 from odradek.gateway.env.completion import DONE, Completion
+from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.replica import Replica
 from odradek.partitions.producers import EndTxnMarker
 from odradek.partitions.results import AppendOrigin, Rejected
@@ -44,21 +45,25 @@ class EncodedMarker(NamedTuple):
     contents: EndTxnMarker
 
 
-def append_marker(replica: Replica, marker: EncodedMarker) -> tuple[ErrorCode, Completion[None]]:
-    """Append a marker; it is committed when the completion settles without error.
+class BegunMarker(NamedTuple):
+    """A marker that is appended; it is committed when `committed` settles without error.
 
-    The error code is the log's refusal of an old epoch; nothing is appended then. The log must be open.
-    Raises PartitionUnavailable.
+    `error` is the log's refusal of an old epoch; nothing is appended then.
     """
-    result = replica.append(marker.records, AppendOrigin.COORDINATOR, marker=marker.contents)
-    if isinstance(result, Rejected):
-        return result.error, DONE
-    return ErrorCode.NONE, replica.committed(result.last_offset + 1)
+
+    error: ErrorCode
+    committed: Completion[None]
 
 
-async def write_marker(replica: Replica, marker: Marker, now_ms: int) -> ErrorCode:
-    """Write a marker; committed on return. Raises PartitionUnavailable, StoreError."""
-    await replica.ensure_open()
-    error, committed = append_marker(replica, marker.encoded(now_ms))
-    await committed.wait()
-    return error
+def append_marker(replica: Replica, marker: EncodedMarker) -> BegunMarker:
+    """Append a marker to a log, which must be open.
+
+    Raises PartitionUnavailable, with NOT_ENOUGH_REPLICAS while too few replicas are in sync, as in Kafka: nothing is
+    appended then, since the marker could not be committed.
+    """
+    result = replica.append(marker.records, AppendOrigin.COORDINATOR, marker=marker.contents, all_in_sync=True)
+    if not isinstance(result, Rejected):
+        return BegunMarker(ErrorCode.NONE, replica.committed(result.last_offset + 1))
+    if result.error is ErrorCode.NOT_ENOUGH_REPLICAS:
+        raise PartitionUnavailable(result.error, replica.key)
+    return BegunMarker(result.error, DONE)

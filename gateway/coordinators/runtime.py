@@ -16,7 +16,7 @@ import trio
 
 from odradek.coordinator.contract import Outcome, Producer, Reply, Shard, ShardRecord, Token, encode_batch
 from odradek.gateway.coordinators.errors import unavailable
-from odradek.gateway.coordinators.markers import Marker, append_marker
+from odradek.gateway.coordinators.markers import BegunMarker, Marker, append_marker
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Condition
@@ -247,7 +247,7 @@ class ShardRuntime(Generic[S]):
         Raises CoordinatorUnavailable. Cancelling the caller does not undo the operation. `reads`: see `begin`.
         """
         if self.state is not ShardState.ACTIVE:
-            await self._ensure_active()
+            await self.ensure_active()
         token, reply = self._begin(operation, reads=reads)
         if reply.settled:
             return reply.result()
@@ -262,7 +262,7 @@ class ShardRuntime(Generic[S]):
         It also works while the log refuses writes. Raises CoordinatorUnavailable.
         """
         if self.state is not ShardState.ACTIVE:
-            await self._ensure_active()
+            await self.ensure_active()
         shard = self.shard
         answer = question(shard, self._clock.now_ms())
         self._on_deadline(shard.next_deadline_ms())
@@ -288,7 +288,7 @@ class ShardRuntime(Generic[S]):
         `reads`. The shard's state is then as before the operation.
         """
         if self.state is not ShardState.ACTIVE:
-            await self._ensure_active()
+            await self.ensure_active()
         return self._begin(operation, reads=reads)
 
     def _begin(self, operation: Callable[[S, Token, int], Outcome], *, reads: bool) -> tuple[Token, Completion[object]]:
@@ -313,7 +313,8 @@ class ShardRuntime(Generic[S]):
         if self.replies.pop(token, None) is not None:
             self.shard.forget(token)
 
-    async def _ensure_active(self) -> None:
+    async def ensure_active(self) -> None:
+        """Load the shard unless it is active; it then is on return. Raises CoordinatorUnavailable."""
         while self._empty and self.state is ShardState.LOADING:
             await self._opened.wait()
         if self.state is ShardState.NEW:
@@ -414,29 +415,27 @@ class ShardRuntime(Generic[S]):
         for reply in outcome.replies:
             self._fail(reply.token, TooLargeError())
 
-    async def end_transaction(self, marker: Marker) -> ErrorCode:
-        """Write the marker that ends a producer's transaction in this shard's log; committed on return.
+    def end_transaction(self, marker: Marker) -> BegunMarker:
+        """Append the marker that ends a producer's transaction in this shard's log. The shard must be active.
 
-        The marker is the transaction coordinator's decision and not the shard's, so it needs no operation. Returns an
-        error if the log refuses it (an old epoch). Raises CoordinatorUnavailable.
+        The marker is the transaction coordinator's decision and not the shard's, so it needs no operation. `committed`
+        of the result fails with CoordinatorUnavailable. Raises CoordinatorUnavailable; PartitionUnavailable with
+        NOT_ENOUGH_REPLICAS, after which the shard remains: its log has everything that it has replayed.
         """
-        await self._ensure_active()
         now_ms = self._clock.now_ms()
         shard = self.shard
         try:
-            refused, committed = append_marker(self.replica, marker.encoded(now_ms))
+            begun = append_marker(self.replica, marker.encoded(now_ms))
         except PartitionUnavailable as error:
+            if error.error is ErrorCode.NOT_ENOUGH_REPLICAS:
+                raise
             self._discard(shard, error)
             raise unavailable(error) from error
-        if refused:
-            return refused
+        if begun.error:
+            return begun
         shard.replay_end(marker.producer.producer_id, marker.committed, now_ms)
-        committed.on_settled(partial(self._written, shard))
-        try:
-            await committed.wait()
-        except (StoreError, PartitionUnavailable) as error:
-            raise unavailable(error) from error
-        return ErrorCode.NONE
+        begun.committed.on_settled(partial(self._written, shard))
+        return BegunMarker(ErrorCode.NONE, begun.committed.then(_check_written))
 
     def _append(self, batch: bytes) -> None:
         result = self.replica.append(memoryview(batch), AppendOrigin.COORDINATOR, leader_epoch=self._leader_epoch)
@@ -506,6 +505,13 @@ class ShardRuntime(Generic[S]):
     def _fail_all(self, error: ErrorCode) -> None:
         for token in list(self.replies):
             self._fail(token, CoordinatorUnavailable(error))
+
+
+def _check_written(write: Completion[None]) -> None:
+    """Raise the error of a write as CoordinatorUnavailable."""
+    if isinstance(write.error, StoreError | PartitionUnavailable):
+        raise unavailable(write.error) from write.error
+    write.result()
 
 
 def _pause_ms(failures: int) -> int:

@@ -11,6 +11,7 @@ after a pause. Here such a request waits up to a second for the markers, which u
 """
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -25,7 +26,7 @@ from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEAT
 from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
-from odradek.gateway.coordinators.markers import MARKER_DONE, EncodedMarker, Marker, append_marker, write_marker
+from odradek.gateway.coordinators.markers import MARKER_DONE, BegunMarker, EncodedMarker, Marker, append_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState
 from odradek.gateway.env.completion import Completion, Gathered
@@ -64,7 +65,11 @@ MARKER_RETRY_MS: Final = 100
 
 
 class TransactionCoordinator(Coordinator["TransactionShard"]):
-    """All transaction shards of this broker. Markers are written by tasks in `nursery`, which must outlive it."""
+    """All transaction shards of this broker. Markers are written by tasks in `nursery`, which must outlive it.
+
+    `connect(purpose)` makes connections to other brokers. Markers have their own: their answers wait for followers, and
+    Produce waits for the answers to the other requests.
+    """
 
     def __init__(
         self,
@@ -75,9 +80,10 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         config: TransactionConfig,
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
-        brokers: OtherBrokers,
+        connect: Callable[[str], OtherBrokers],
         nursery: trio.Nursery,
     ) -> None:
+        brokers = connect("transactions")
         super().__init__(
             TRANSACTION_STATE,
             metadata,
@@ -92,6 +98,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         self._groups = groups
         self._producer_ids = producer_ids
         self._brokers = brokers
+        self._marker_brokers = connect("markers")
         self._nursery = nursery
         self._failed_markers = Episodes(log, replicas.repeats)
         self._opening = trio.CapacityLimiter(OPENED_AT_ONCE)
@@ -267,7 +274,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         """The writer of markers to other brokers, imported at first use."""
         from odradek.gateway.coordinators.remote_transactions import RemoteMarkers
 
-        return RemoteMarkers(self._brokers, self._nursery)
+        return RemoteMarkers(self._marker_brokers, self._nursery)
 
     def _to_finish(self, shard: "TransactionShard") -> Callable[[], None]:
         return partial(self._begin_finishing, shard.take_unfinished())
@@ -384,7 +391,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
     async def _write(self, leader_id: int, marker: Marker, topic: str, index: int) -> ErrorCode:
         """Write a marker at the partition's leader. Raises an error if it must be retried."""
         if leader_id == self._brokers.node_id:
-            return await self.write_marker(self._replicas.find(topic, index), marker)
+            return await self._write_here(self._replicas.find(topic, index), marker)
         if leader_id == NO_LEADER:
             raise PartitionUnavailable(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{index}")
         error = await self._remote_markers.write(leader_id, marker, (topic, index))
@@ -392,17 +399,40 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             raise PartitionUnavailable(error, f"{topic}-{index}")
         return error
 
-    async def write_marker(self, replica: Replica, marker: Marker) -> ErrorCode:
-        """Write a marker into one partition; in the offsets topic, also commit or drop the offsets (KAFKA-17507).
+    async def _write_here(self, replica: Replica, marker: Marker) -> ErrorCode:
+        """Write a marker into one partition; committed on return, or refused with an error code.
 
-        Returns an error if the log refuses it. Raises CoordinatorUnavailable, PartitionUnavailable, StoreError.
+        Raises CoordinatorUnavailable, PartitionUnavailable, StoreError.
         """
+        begun = await self.begin_marker(replica, marker)
+        await begun.committed.wait()
+        return begun.error
+
+    def takes_markers(self, replica: Replica) -> bool:
+        """True if `begin_marker` does not wait."""
         if replica.key.topic == CONSUMER_OFFSETS:
-            return await self._groups.end_transaction(replica.key.index, marker)
-        if replica.state is ReplicaState.CLOSED:
+            return self._groups.is_loaded(replica.key.index)
+        return replica.state is ReplicaState.OPEN
+
+    async def begin_marker(self, replica: Replica, marker: Marker, deadline_ms: float = math.inf) -> BegunMarker:
+        """Append a marker to one partition; in the offsets topic, also commit or drop the offsets (KAFKA-17507).
+
+        It waits only until the log is open, or the shard of the offsets loaded; after `deadline_ms` on the monotonic
+        clock nothing is appended (REQUEST_TIMED_OUT). Raises CoordinatorUnavailable, PartitionUnavailable, StoreError.
+        """
+        is_for_offsets = replica.key.topic == CONSUMER_OFFSETS
+        if is_for_offsets:
+            await self._groups.ensure_loaded(replica.key.index)
+        elif replica.state is ReplicaState.CLOSED:
             async with self._opening:
                 await replica.ensure_open()
-        return await write_marker(replica, marker, self._env.wall_ms())
+        else:
+            await replica.ensure_open()
+        if self._env.monotonic_ms() > deadline_ms:
+            raise PartitionUnavailable(ErrorCode.REQUEST_TIMED_OUT, replica.key)
+        if is_for_offsets:
+            return self._groups.end_transaction(replica.key.index, marker)
+        return append_marker(replica, marker.encoded(self._env.wall_ms()))
 
 
 def _transaction_shard(config: TransactionConfig, metadata: MetadataPublisher) -> "TransactionShard":

@@ -6,13 +6,16 @@ checked (KIP-1228).
 """
 
 import logging
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.coordinator.contract import Producer
-from odradek.gateway.coordinators.markers import Marker
+from odradek.gateway.coordinators.markers import BegunMarker, Marker
+from odradek.gateway.env.completion import DONE, Gathered
+from odradek.gateway.errors import CoordinatorUnavailable
 from odradek.gateway.handling.coordinators import answer_of_coordinator
-from odradek.gateway.handling.partitions import answer_of_partition
+from odradek.gateway.handling.partitions import answer_of_partition, error_of_partition
 from odradek.gateway.handling.together import all_of
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
@@ -29,41 +32,105 @@ REQUEST: Final = WriteTxnMarkersRequest
 
 log = logging.getLogger(__name__)
 
+BEGUN_AT_ONCE: Final = 100
+"""The number of markers that are appended before other tasks are scheduled."""
+
+
+class _Asked(NamedTuple):
+    """A marker for one partition."""
+
+    marker: Marker
+    topic: str
+    partition: int
+
 
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Write the markers in order, each into all its partitions concurrently; return when all are committed or refused.
+    """Append all markers, in order where that needs no wait; return when all are committed or refused.
 
-    A marker waits for a commit in each partition; concurrently, these share the time of the disk and the followers.
+    No append waits for a commit: a coordinator sends markers again when the answer is late, and one that is appended
+    only after its copy could end the producer's next transaction. Half of the time after which it is late may pass
+    before the last append, and as much until the answer, in which the rest is REQUEST_TIMED_OUT: the coordinator still
+    gets the results of the others.
     """
-    return WriteTxnMarkersResponse(markers=tuple([await _write(ctx, asked) for asked in request.markers]))
+    limit_ms = ctx.services.settings.config.request_timeout_ms // 2
+    begun = await _begin_all(ctx, list(_asked(request)), ctx.services.env.monotonic_ms() + limit_ms)
+    reply = Gathered([one.committed for one in begun], partial(_response, request, begun))
+    if not reply.settled:
+        ctx.services.replicas.deadlines.watch(reply, limit_ms, reply.finish)
+    return await reply.wait()
 
 
-async def _write(ctx: RequestContext, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
-    producer = Producer(asked.producer_id, asked.producer_epoch)
-    marker = Marker(producer, asked.transaction_result, asked.coordinator_epoch, asked.transaction_version)
-    topic_partitions = [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
-    errors = iter(await all_of(partial(_error, ctx, marker), topic_partitions))
+async def _begin_all(ctx: RequestContext, asked: Sequence[_Asked], deadline_ms: int) -> Sequence[BegunMarker]:
+    """Append the markers; first those that need not wait for a log or a shard."""
+    begin = partial(_begin, ctx, deadline_ms)
+    begun: dict[int, BegunMarker] = {}
+    for number, one in enumerate(asked):
+        if _takes_markers(ctx, one):
+            begun[number] = await begin(one)
+        if not (number + 1) % BEGUN_AT_ONCE:
+            await ctx.checkpoint()
+    late = [number for number in range(len(asked)) if number not in begun]
+    begun.update(zip(late, await all_of(begin, [asked[number] for number in late]), strict=True))
+    return [begun[number] for number in range(len(asked))]
+
+
+def _asked(request: WriteTxnMarkersRequest) -> Iterator[_Asked]:
+    for asked in request.markers:
+        producer = Producer(asked.producer_id, asked.producer_epoch)
+        marker = Marker(producer, asked.transaction_result, asked.coordinator_epoch, asked.transaction_version)
+        for topic in asked.topics:
+            for index in topic.partition_indexes:
+                yield _Asked(marker, topic.name, index)
+
+
+def _takes_markers(ctx: RequestContext, asked: _Asked) -> bool:
+    """True if the marker is appended, or refused, without waiting for a log or a shard."""
+    replica = ctx.services.replicas.get(asked.topic, asked.partition)
+    return replica is None or ctx.services.transactions.takes_markers(replica)
+
+
+async def _begin(ctx: RequestContext, deadline_ms: int, asked: _Asked) -> BegunMarker:
+    begun = answer_of_partition(_append(ctx, deadline_ms, asked), _refused)
+    return await answer_of_coordinator(begun, _refused)
+
+
+async def _append(ctx: RequestContext, deadline_ms: int, asked: _Asked) -> BegunMarker:
+    replica = ctx.services.replicas.find(asked.topic, asked.partition)
+    begun = await ctx.services.transactions.begin_marker(replica, asked.marker, deadline_ms)
+    if begun.error:
+        log.info("marker refused partition=%s error=%s marker=%s", replica.key, begun.error.name, asked.marker)
+    return begun
+
+
+def _refused(error: ErrorCode) -> BegunMarker:
+    return BegunMarker(error, DONE)
+
+
+def _response(request: WriteTxnMarkersRequest, begun: Sequence[BegunMarker]) -> WriteTxnMarkersResponse:
+    errors = iter([_outcome(one) for one in begun])
+    return WriteTxnMarkersResponse(markers=tuple([_result(marker, errors) for marker in request.markers]))
+
+
+def _outcome(begun: BegunMarker) -> ErrorCode:
+    if not begun.committed.settled:
+        return ErrorCode.REQUEST_TIMED_OUT
+    failure = begun.committed.error
+    if failure is None:
+        return begun.error
+    return failure.error if isinstance(failure, CoordinatorUnavailable) else error_of_partition(failure)
+
+
+def _result(asked: WritableTxnMarker, errors: Iterator[ErrorCode]) -> WritableTxnMarkerResult:
     topics = [
         WritableTxnMarkerTopicResult(
             name=topic.name,
             partitions=tuple(
-                WritableTxnMarkerPartitionResult(partition_index=index, error_code=next(errors))
-                for index in topic.partition_indexes
+                [
+                    WritableTxnMarkerPartitionResult(partition_index=index, error_code=next(errors))
+                    for index in topic.partition_indexes
+                ]
             ),
         )
         for topic in asked.topics
     ]
     return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=tuple(topics))
-
-
-async def _error(ctx: RequestContext, marker: Marker, topic_partition: tuple[str, int]) -> ErrorCode:
-    written = answer_of_partition(_write_into(ctx, *topic_partition, marker), lambda error: error)
-    return await answer_of_coordinator(written, lambda error: error)
-
-
-async def _write_into(ctx: RequestContext, topic: str, index: int, marker: Marker) -> ErrorCode:
-    replica = ctx.services.replicas.find(topic, index)
-    error = await ctx.services.transactions.write_marker(replica, marker)
-    if error:
-        log.info("marker refused partition=%s error=%s marker=%s", replica.key, error.name, marker)
-    return error

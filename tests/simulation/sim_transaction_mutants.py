@@ -35,12 +35,12 @@ def stable_offset_tells_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def _write_markers(patch: pytest.MonkeyPatch, change: Callable[[PartitionKey, Marker], Marker]) -> None:
-    write_marker = TransactionCoordinator.write_marker
+    begin_marker = TransactionCoordinator.begin_marker
 
-    async def changed(self: Any, replica: Any, marker: Any) -> Any:
-        return await write_marker(self, replica, change(replica.key, marker))
+    async def changed(self: Any, replica: Any, marker: Any, *rest: Any) -> Any:
+        return await begin_marker(self, replica, change(replica.key, marker), *rest)
 
-    patch.setattr(TransactionCoordinator, "write_marker", changed)
+    patch.setattr(TransactionCoordinator, "begin_marker", changed)
 
 
 def one_partition_aborts(patch: pytest.MonkeyPatch) -> None:
