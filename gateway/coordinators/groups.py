@@ -16,8 +16,9 @@ from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.publisher import MetadataPublisher
+from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
-from odradek.partitions.transaction_guard import GuardedBatch
+from odradek.partitions.transaction_guard import GuardedBatch, VerificationGuard
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ OFFSETS_TOPIC: Final = CONSUMER_OFFSETS
 
 PREPARED_FROM: Final = 500
 """The number of offsets from which on a commit's records are made in a worker thread: some milliseconds of work."""
+
+UNAVAILABLE: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+)
+"""Results of a verification for a partition that this broker does not serve."""
 
 DELETED_AT_ONCE: Final = 1000
 """The number of offsets in deleted topics removed before the deletion is answered: some ten milliseconds of work."""
@@ -100,11 +106,7 @@ class GroupCoordinator(Coordinator["GroupShard"]):
         runtime = self.runtime(partition)
         replica = runtime.replica
         try:
-            await replica.ensure_open()
-            outcomes = await verified(
-                {partition: GuardedBatch(*producer)}, lambda _: replica, verify, adds_partition=adds_partition
-            )
-            guard = outcomes.get(partition)
+            guard = await _guard(replica, producer, verify, adds_partition=adds_partition)
             if isinstance(guard, ErrorCode):
                 return guard
 
@@ -152,6 +154,23 @@ class GroupCoordinator(Coordinator["GroupShard"]):
 
         for runtime in self._shards.values():
             runtime.run(remove)
+
+
+async def _guard(
+    replica: Replica,
+    producer: Producer,
+    verify: Callable[[Sequence[int]], Awaitable[Mapping[int, ErrorCode]]],
+    *,
+    adds_partition: bool,
+) -> VerificationGuard | ErrorCode | None:
+    """The result of verifying one partition of the offsets topic. Raises PartitionUnavailable."""
+    await replica.ensure_open()
+    batches = {replica.key.index: GuardedBatch(*producer)}
+    outcomes = await verified(batches, lambda _: replica, verify, adds_partition=adds_partition)
+    guard = outcomes.get(replica.key.index)
+    if isinstance(guard, ErrorCode) and guard in UNAVAILABLE:
+        raise PartitionUnavailable(guard, replica.key)
+    return guard
 
 
 def _group_shard(config: GroupConfig, metadata: MetadataPublisher, regexes: TopicRegexes) -> "GroupShard":

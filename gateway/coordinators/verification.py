@@ -21,16 +21,19 @@ async def verified(
     """The guard to append with, or the error that refuses the batch, for each partition that had to be verified.
 
     `find` returns the replica of a partition, and `ask` the coordinator's results; it is called only if something must
-    be verified. An unavailable partition is skipped; appending to it then fails. Raises what `ask` raises.
+    be verified. A partition that is unavailable when the verification begins has its error: it may be available when
+    the batch is appended, and would get it without a verification. Raises what `ask` raises.
     """
     question = TransactionGuard(batches, adds_partition=adds_partition)
     while True:
         await _open(batches, find)
-        asked = question.begin(_serving(batches, find))
+        logs = _logs(batches, find)
+        asked = question.begin(_serving(logs))
         if asked:
-            question.answer(await ask(asked), _serving(batches, find))
-        if not question.is_overtaken(_serving(batches, find)):
-            return question.outcomes
+            question.answer(await ask(asked), _serving(_logs(batches, find)))
+        if not question.is_overtaken(_serving(_logs(batches, find))):
+            unavailable = {key: log for key, log in logs.items() if isinstance(log, ErrorCode)}
+            return {**question.outcomes, **unavailable} if unavailable else question.outcomes
 
 
 async def _open(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | None]) -> None:
@@ -43,14 +46,22 @@ async def _open(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | No
                 continue
 
 
-def _serving(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | None]) -> Mapping[K, GuardedLog]:
-    """The open logs that this broker leads now. Called again after each wait, since leadership may have changed."""
-    serving: dict[K, GuardedLog] = {}
-    for key in keys:
-        replica = find(key)
-        if replica is not None:
-            try:
-                serving[key] = replica.leader
-            except PartitionUnavailable:
-                continue
-    return serving
+def _logs(keys: Mapping[K, GuardedBatch], find: Callable[[K], Replica | None]) -> Mapping[K, GuardedLog | ErrorCode]:
+    """The logs, or the errors of those that are not open or that this broker does not lead now.
+
+    Called again after each wait, since leadership may have changed.
+    """
+    return {key: _log(find(key)) for key in keys}
+
+
+def _log(replica: Replica | None) -> GuardedLog | ErrorCode:
+    if replica is None:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    try:
+        return replica.leader
+    except PartitionUnavailable as unavailable:
+        return unavailable.error
+
+
+def _serving(logs: Mapping[K, GuardedLog | ErrorCode]) -> Mapping[K, GuardedLog]:
+    return {key: log for key, log in logs.items() if not isinstance(log, ErrorCode)}

@@ -147,7 +147,7 @@ async def _append_all(
     for part in topic.partition_data:
         if not guards and ctx.is_turn_over():  # no checkpoint between the verification of a transaction and its append
             await ctx.checkpoint()
-        replica = _target(ctx, topic, part.index, acks, guards)
+        replica = _target(ctx, topic, part, acks, guards)
         if isinstance(replica, Replica) and replica.state is not _OPEN:
             replica = await _opened(replica, part)
         if isinstance(replica, ErrorCode):
@@ -312,17 +312,19 @@ def _all_refused(request: ProduceRequest, error: ErrorCode) -> list[_Appended]:
 
 
 def _target(
-    ctx: RequestContext, asked: TopicProduceData, index: int, acks: int, guards: _Guards
+    ctx: RequestContext, asked: TopicProduceData, part: PartitionProduceData, acks: int, guards: _Guards
 ) -> Replica | ErrorCode:
     """The replica to append to, its log open or not, or the error if the batch is refused without being examined."""
     if acks not in VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if asked.name in INTERNAL_TOPICS:  # they contain the coordinators' state
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    replica = _find(ctx, asked, index)
+    replica = _find(ctx, asked, part.index)
     if guards and not isinstance(replica, ErrorCode):
-        guard = guards.get((asked.name, index))
+        guard = guards.get((asked.name, part.index))
         if isinstance(guard, ErrorCode):
+            if guard in TEMPORARY:  # the partition was unavailable when the verification began
+                replica.note_refused(part.records or NO_RECORDS)
             return guard
     return replica
 
