@@ -85,8 +85,8 @@ class Reads:
         if offset > state.log_end_offset:  # checked last: a diverged reader may be beyond the log end
             return state.out_of_range(offset)
         if isolation is _READ_COMMITTED:
-            aborted = state.aborted_in(offset, stable)
-            return FetchPlan(offset, stable, max_bytes, high_watermark, stable, start, aborted)
+            aborts = state.has_aborted_in(offset, stable)
+            return FetchPlan(offset, stable, max_bytes, high_watermark, stable, start, aborts)
         end = high_watermark if isolation is _READ_UNCOMMITTED else state.durable_end_offset
         return FetchPlan(offset, end, max_bytes, high_watermark, stable, start)
 

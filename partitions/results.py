@@ -6,7 +6,7 @@ A refusal is a value too (`Rejected`), not an exception: the peer causes it, and
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
-from odradek.partitions.model import AbortedTransaction, LogWrite
+from odradek.partitions.model import LogWrite
 from odradek.wire.errors import ErrorCode
 
 NO_LEADER_EPOCH: Final = -1
@@ -80,9 +80,9 @@ class EpochEnd(NamedTuple):
 class FetchPlan(NamedTuple):
     """The range that a fetch may read: whole batches from the one with `start`, all below `end` (exclusive).
 
-    Nothing is readable when `start >= end`. `aborted` is None under read_uncommitted; under read_committed it covers
-    [start, end), and `Reads.aborted_in` narrows it to the range that was read. With `diverging` set nothing may be
-    read: the reader must truncate first (KIP-595).
+    Nothing is readable when `start >= end`. `aborted` is None under read_uncommitted; under read_committed it is True
+    if aborted transactions overlap [start, end), and `Reads.aborted_in` returns those of the range that was read. With
+    `diverging` set nothing may be read: the reader must truncate first (KIP-595).
     """
 
     start: int
@@ -91,7 +91,7 @@ class FetchPlan(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    aborted: tuple[AbortedTransaction, ...] | None = None
+    aborted: bool | None = None
     diverging: EpochEnd | None = None
 
     @property

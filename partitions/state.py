@@ -19,7 +19,7 @@ only in a truncation.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from odradek.partitions.config import LogConfig, MessageTimestampType
 from odradek.partitions.epochs import EpochHistory
@@ -207,13 +207,19 @@ class PartitionState:
 
     def aborted_in(self, fetch_offset: int, upper_offset: int) -> tuple[AbortedTransaction, ...]:
         """Returns the aborted transactions that overlap [fetch_offset, upper_offset), in the order of their markers."""
-        found: list[AbortedTransaction] = []
-        for aborted in self._aborted[bisect_left(self._aborted, fetch_offset, key=last_offset_of) :]:
+        return tuple(self._overlapping(fetch_offset, upper_offset))
+
+    def has_aborted_in(self, fetch_offset: int, upper_offset: int) -> bool:
+        """True if `aborted_in` returns any; it is found at the first, while the range may have all that are known."""
+        return next(self._overlapping(fetch_offset, upper_offset), None) is not None
+
+    def _overlapping(self, fetch_offset: int, upper_offset: int) -> Iterator[AbortedTransaction]:
+        for at in range(bisect_left(self._aborted, fetch_offset, key=last_offset_of), len(self._aborted)):
+            aborted = self._aborted[at]
             if aborted.first_offset < upper_offset:
-                found.append(aborted)
+                yield aborted
             if aborted.last_stable_offset >= upper_offset:
-                break  # transactions that end later begin at or above that offset
-        return tuple(found)
+                return  # transactions that end later begin at or above that offset
 
     def expire_producers(self, now_ms: int) -> LogWrite | None:
         """Remove producers idle for `producer.id.expiration.ms`; returns None when there are none."""

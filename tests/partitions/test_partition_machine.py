@@ -244,8 +244,11 @@ class LogMachine(RuleBasedStateMachine):
             log.log_start_offset, max_bytes=1, isolation=Isolation.READ_COMMITTED, current_leader_epoch=log.leader_epoch
         )
         assert not isinstance(plan, Rejected)
-        found = [(one.producer_id, one.first_offset, one.last_offset) for one in plan.aborted or ()]
+        found = [
+            (one.producer_id, one.first_offset, one.last_offset) for one in self.leader.aborted_in(plan.start, plan.end)
+        ]
         assert found == [one for one in self.aborted if one[2] >= plan.start and one[1] < plan.end]
+        assert plan.aborted is bool(found)
 
 
 LogMachine.TestCase.settings = settings(

@@ -61,13 +61,14 @@ def test_trap_14_markers_and_aborted_transactions() -> None:
     assert isinstance(plain, FetchPlan)
     assert isinstance(stable, FetchPlan)
     assert plain.aborted is None
-    assert [(one.producer_id, one.first_offset) for one in stable.aborted or ()] == [(7, 0)]
+    assert [(one.producer_id, one.first_offset) for one in partition.leader.aborted_in(0, 3)] == [(7, 0)]
+    assert stable.aborted is True
 
 
 def test_trap_14_without_aborted_transactions_the_list_is_empty_not_null() -> None:
     plan = Partition().leader.fetch(0, max_bytes=1, isolation=Isolation.READ_COMMITTED)
     assert isinstance(plan, FetchPlan)
-    assert plan.aborted == ()
+    assert plan.aborted is False
 
 
 @pytest.mark.parametrize(
