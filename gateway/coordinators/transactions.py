@@ -31,6 +31,7 @@ from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState
 from odradek.gateway.env.completion import Completion, Gathered
 from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable
 from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.publisher import MetadataPublisher
@@ -336,9 +337,17 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         """Write the marker into partitions; return when it is committed in each that still exists.
 
         A task for each partition costs more than the marker. So a task is started only for a partition that must wait
-        before the marker is appended, or whose write fails.
+        before the marker is appended, or whose write fails; it starts at once, since the others may take long.
         """
-        begun: dict[tuple[str, int], Completion[None]] = {}
+        begun: list[Completion[None]] = []
+        failed: list[tuple[str, int]] = []
+        changed = Signal()
+
+        def note_failure(topic_partition: tuple[str, int], write: Completion[None]) -> None:
+            if write.error is not None:
+                failed.append(topic_partition)
+                changed.wake()
+
         encoded = marker.encoded(self._env.wall_ms())
         async with trio.open_nursery() as nursery:
             for number, topic_partition in enumerate(partitions, 1):
@@ -346,13 +355,16 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 if write is None:
                     nursery.start_soon(self._mark, marker, *topic_partition)
                 else:
-                    begun[topic_partition] = write
+                    begun.append(write)
+                    write.on_settled(partial(note_failure, topic_partition))
                 if not number % MARKED_AT_ONCE:
                     await trio.lowlevel.checkpoint()
-            await Gathered(begun.values(), _nothing).wait()
-            for topic_partition, write in begun.items():
-                if write.error is not None:
-                    nursery.start_soon(self._mark, marker, *topic_partition)
+            ended = Gathered(begun, changed.wake)
+            while failed or not ended.settled:
+                if failed:
+                    nursery.start_soon(self._mark, marker, *failed.pop())
+                else:
+                    await changed.wait()
 
     def _append_here(self, marker: EncodedMarker, topic: str, index: int) -> Completion[None] | None:
         """Queue the marker in an open local log, except of the offsets topic; None if that is not possible."""
@@ -443,10 +455,6 @@ def _transaction_shard(config: TransactionConfig, metadata: MetadataPublisher) -
     from odradek.coordinator.transactions.shard import TransactionShard
 
     return TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN))
-
-
-def _nothing() -> None:
-    """Returns None, the value of the gathered writes."""
 
 
 def _itself(error: ErrorCode) -> int:

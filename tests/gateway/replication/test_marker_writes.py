@@ -16,7 +16,7 @@ from odradek.gateway.coordinators.markers import Marker
 from odradek.gateway.coordinators.runtime import ShardState
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.replication.assignment import Assignment
-from odradek.gateway.replication.replica import Replica
+from odradek.gateway.replication.replica import Replica, ReplicaState
 from odradek.partitions.in_sync import Membership
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
@@ -139,3 +139,20 @@ def test_the_offsets_of_a_transaction_count_when_enough_are_in_sync_again(broker
     led.alone()
     producer.settle()
     assert committed_offset(client, "t") == (0, 7)
+
+
+def test_a_marker_whose_write_has_failed_is_written_again_while_others_wait(broker, client):
+    client.create_topic("lagging")
+    producer = Transactional(client, "tx")
+    assert producer.add("t", 0) == producer.add("lagging", 0) == {0}
+    assert producer.write("t", b"value") == producer.write("lagging", b"value") == 0
+    failing, lagging = Led(broker, "t"), Led(broker, "lagging")
+    lagging.assign(NODE, FOLLOWER)
+    broker.env.no_writes.add("t-0")
+    assert producer.send_end(False).error_code == 0
+    until(lambda: failing.replica.state is ReplicaState.FAILED)
+    broker.env.no_writes.clear()
+    until(lambda: client.fetch("t", isolation_level=1).last_stable_offset >= 3)
+    assert producer.state() == "PrepareAbort"
+    lagging.alone()
+    producer.settle()
