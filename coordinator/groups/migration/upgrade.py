@@ -12,6 +12,7 @@ from odradek.coordinator.contract import ShardRecord
 from odradek.coordinator.groups.classic.group import ClassicGroup, Member
 from odradek.coordinator.groups.classic.records import group_tombstone
 from odradek.coordinator.groups.classic.responses import refuse_join, refuse_sync
+from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.consumer import records
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held
@@ -75,7 +76,10 @@ def not_found(table: GroupTable, group_id: str, why: str = "") -> RefusedError:
 
 
 def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerGroup:
-    """Returns a consumer group in which every member is Stable in the classic generation, with its assignment there."""
+    """Returns a consumer group in which every member is in the classic generation, with its assignment there.
+
+    That is its target, too. Unless the target is final, the group epoch is one higher, so that a new one is computed.
+    """
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.target_epoch = classic.generation
     for member in classic.members.values():
@@ -83,7 +87,21 @@ def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerG
         group.put(upgraded)
         group.target[upgraded.member_id] = {t: frozenset(held) for t, held in upgraded.assigned.items()}
     group.metadata_hash = metadata_hash(group.subscribed_topics(), image)
+    if classic.state is not GroupState.STABLE or not _assigns_all(group, image):
+        group.epoch += 1
     return group
+
+
+def _assigns_all(group: ConsumerGroup, image: MetadataImage) -> bool:
+    """True if exactly the partitions of the topics subscribed to are assigned.
+
+    It is False if partitions were added since the assignment, or if the leader of the cooperative protocol has not yet
+    reassigned partitions that members gave up: only a leader would notice, and the group no longer has one.
+    """
+    topics = [topic for name in group.subscribed_topics() if (topic := image.topic(name)) is not None]
+    return group.owners.keys() == {
+        (topic.topic_id, index) for topic in topics for index in range(len(topic.partitions))
+    }
 
 
 def _assigns_twice(group: ConsumerGroup) -> bool:
