@@ -18,12 +18,20 @@ from odradek.coordinator.timers import Timer
 
 
 def start_sessions(table: ClassicTable, decision: Decision) -> None:
-    """Called once after loading: restart every session, and rebalance groups above a limit that has been lowered."""
+    """Called once after loading: restart every session, and rebalance the groups that need it.
+
+    These are groups above a limit that has been lowered, and groups of which no member knows that it leads.
+    """
     for group in table.groups.values():
         for member in group.members.values():
             keep_alive(table, member, decision.now_ms)
-        if len(group.members) > table.config.group_max_size:
+        if len(group.members) > table.config.group_max_size or _lacks_leader(group):
             prepare_rebalance(table, group, decision)
+
+
+def _lacks_leader(group: ClassicGroup) -> bool:
+    """True for a group that was a consumer group, and has not finished a generation since."""
+    return bool(group.members) and group.stored is not None and group.stored.leader is None
 
 
 def fire(table: ClassicTable, timer: Timer, decision: Decision) -> None:

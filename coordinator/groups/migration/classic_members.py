@@ -13,7 +13,6 @@ from odradek.coordinator.configs.errors import RefusedError
 from odradek.coordinator.contract import Token
 from odradek.coordinator.groups.classic.join import MEMBER_ID_REQUIRED_VERSION, Joiner, check_limits, join_group
 from odradek.coordinator.groups.classic.leave import leave_response, members_named
-from odradek.coordinator.groups.classic.rebalance import prepare_rebalance
 from odradek.coordinator.groups.classic.responses import refuse_join, refuse_sync
 from odradek.coordinator.groups.classic.sync import lacks_protocol
 from odradek.coordinator.groups.consumer.arrival import find_static, static_member, unknown_member
@@ -27,7 +26,7 @@ from odradek.coordinator.groups.consumer.regexes import update_regex
 from odradek.coordinator.groups.consumer.target import target_is_due
 from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
 from odradek.coordinator.groups.decision import ClientInfo, Decision
-from odradek.coordinator.groups.migration.downgrade import to_classic, write_assignment
+from odradek.coordinator.groups.migration.downgrade import downgrade, write_assignment
 from odradek.coordinator.groups.table import GroupTable
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.wire.consumer_metadata import PROTOCOL_TYPE, decode_subscription
@@ -79,20 +78,18 @@ def _join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, attempt: Deci
     member = _updated(before, joiner, subscription)
     downgrades = _replaces_last_new_member(table, group, joiner)
     save_member(draft, before, member)
+    if downgrades:
+        # Other members may not have reached the target yet, and no member leads, so the classic group rebalances. The
+        # SyncGroup that follows the reply gets REBALANCE_IN_PROGRESS.
+        downgrade(table, draft.group, (), attempt)
+        attempt.reply(joiner.waiter.token, _reply(joiner, member.member_id, draft.group.epoch))
+        return
     regex_changed, _ = update_regex(table.consumer, draft, before, member)
     changed = regex_changed or before.topics != member.topics
     owned = _owned(subscription, table.consumer.image())
-    after = member
-    behind = changed or draft.group.epoch > draft.group.target_epoch
-    if not (downgrades and behind):
-        after = progress(table.consumer, draft, member.member_id, owned, SubscriptionChange(changed, changed))
-    if downgrades:
-        classic = to_classic(table, draft.group, (), attempt)
-        if behind:
-            prepare_rebalance(table.classic, classic, attempt)
-    else:
-        _set_timers(table, draft, joiner, after)
-    attempt.reply(joiner.waiter.token, _reply(after, names[0]))
+    after = progress(table.consumer, draft, member.member_id, owned, SubscriptionChange(changed, changed))
+    _set_timers(table, draft, joiner, after)
+    attempt.reply(joiner.waiter.token, _reply(joiner, after.member_id, after.epoch))
 
 
 def _check_room(table: GroupTable, group: ConsumerGroup, joiner: Joiner) -> None:
@@ -168,9 +165,10 @@ def _keep_alive(table: GroupTable, group_id: str, member: ConsumerMember, now_ms
     table.consumer.arm(ConsumerTimer.SESSION, group_id, member.member_id, deadline_ms)
 
 
-def _reply(member: ConsumerMember, protocol: str) -> JoinGroupResponse:
+def _reply(joiner: Joiner, member_id: str, generation: int) -> JoinGroupResponse:
+    protocol = joiner.protocols[0][0]
     return JoinGroupResponse(
-        generation_id=member.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=protocol, member_id=member.member_id
+        generation_id=generation, protocol_type=PROTOCOL_TYPE, protocol_name=protocol, member_id=member_id
     )
 
 

@@ -32,12 +32,16 @@ def can_downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[s
 
 def downgrade(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> None:
     """Convert the group without `removed` to a classic group, and start a rebalance."""
-    classic = to_classic(table, group, removed, decision)
+    classic = _to_classic(table, group, removed, decision)
     prepare_rebalance(table.classic, classic, decision)
 
 
-def to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> ClassicGroup:
-    """Convert the group without `removed` to a classic group: Stable, with the target assignment of its members."""
+def _to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str], decision: Decision) -> ClassicGroup:
+    """Convert the group without `removed` to a classic group: Stable, with the target assignment of its members.
+
+    It has no leader, in its record either: no client knows that it leads. A coordinator that loads the record starts
+    the rebalance again.
+    """
     for member_id in group.members:  # replay of the tombstones no longer knows them
         table.consumer.disarm_member(group.group_id, member_id)
     classic = ClassicGroup(group.group_id, decision.now_ms)
@@ -48,6 +52,7 @@ def to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str]
             assert member.classic is not None, f"{member_id} does not use the classic protocol"
             classic.add(_as_classic_member(group.group_id, member, member.classic))
     classic.protocol = classic.select_protocol()
+    classic.leader = None
     classic.read_subscriptions()
     for member in classic.members.values():
         target = group.target.get(member.member_id, {})
