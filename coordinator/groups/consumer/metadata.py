@@ -42,6 +42,17 @@ def has_new_metadata(table: ConsumerTable, group_id: str) -> bool:
     return table.seen.get(group_id) is not table.image().topics_by_name
 
 
+def metadata_changed(table: ConsumerTable, group: ConsumerGroup) -> bool:
+    """True if the topics subscribed to have changed since the epoch was last raised. Changes no durable state."""
+    if not has_new_metadata(table, group.group_id):
+        return False
+    image = table.image()
+    if metadata_hash(group.subscribed_topics(), image) != group.metadata_hash:
+        return True
+    table.seen[group.group_id] = image.topics_by_name
+    return False
+
+
 def raise_epoch(table: ConsumerTable, draft: Draft, *, forced: bool) -> None:
     """Raise the group's epoch if `forced`, or if the topics that its members subscribe to have changed."""
     group, image = draft.group, table.image()

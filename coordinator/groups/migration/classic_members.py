@@ -21,6 +21,7 @@ from odradek.coordinator.groups.consumer.draft import Draft
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember
 from odradek.coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.metadata import metadata_changed
 from odradek.coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
 from odradek.coordinator.groups.consumer.regexes import update_regex
 from odradek.coordinator.groups.consumer.target import target_is_due
@@ -223,9 +224,9 @@ def heartbeat(table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest
 
 
 def _must_compute_target(table: GroupTable, group: ConsumerGroup, now_ms: int) -> bool:
-    """True if a new target is due and the group has only classic members, which compute it by joining again."""
+    """True if a new target is due, and is computed only when a classic member joins again."""
     alone = all(member.classic is not None for member in group.members.values())
-    return alone and target_is_due(table.consumer, group, now_ms)
+    return alone and (target_is_due(table.consumer, group, now_ms) or metadata_changed(table.consumer, group))
 
 
 def _classic_member(
