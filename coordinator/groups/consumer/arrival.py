@@ -55,6 +55,8 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
 def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool) -> ConsumerMember:
     """Returns the member for a static join: it replaces the earlier member of its instance id, with its partitions.
 
+    A member of the consumer protocol that repeats its join stays as it is, as a dynamic one.
+
     Raises:
         RefusedError: UNRELEASED_INSTANCE_ID, while the earlier member has not left and both use the consumer protocol.
     """
@@ -62,6 +64,8 @@ def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool
     if old is None:
         return group.members.get(member_id, ConsumerMember(member_id))
     if not classic and old.classic is None and old.epoch != STATIC_LEAVE_EPOCH:
+        if old.member_id == member_id:
+            return old  # it joins again, as the response may have been lost
         message = f"Instance id {instance_id} is still in use by member {old.member_id}."
         raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
     target = target_of(group, old.member_id)
