@@ -78,17 +78,37 @@ def resolve_regexes(table: ConsumerTable, draft: Draft) -> None:
 
     While one of them is still being matched, nothing changes, and the resolution is scheduled again.
     """
-    found = {regex: _topics(table, draft, regex) for regex in draft.group.subscribed_regexes()}
-    if None in found.values():
+    found = _matched(table, draft)
+    if found is None:
         table.arm(ConsumerTimer.REGEX, draft.group_id, "", draft.now_ms + RETRY_MS)
         return
     changed = False
     for regex, topics in found.items():
         known = draft.group.regexes.get(regex, NOTHING)
-        resolved = ResolvedRegex(topics or frozenset(), table.topics_version(), draft.now_ms)
+        resolved = ResolvedRegex(topics, table.topics_version(), draft.now_ms)
         draft.write(records.regex_record(draft.group_id, regex, resolved))
         changed |= known.topics != resolved.topics
     raise_epoch(table, draft, forced=changed)
+
+
+def _matched(table: ConsumerTable, draft: Draft) -> dict[str, frozenset[str]] | None:
+    """Returns the topics of every expression in use; None while one of them is still being matched.
+
+    The results that are there are kept until then: the resolver may keep fewer than a group has expressions.
+    """
+    existing = table.image().topics_by_name
+    matched_against, known = table.matched.pop(draft.group_id, (existing, {}))
+    if matched_against is not existing:
+        known = {}
+    used, found = draft.group.subscribed_regexes(), dict[str, frozenset[str]]()
+    for regex in used:
+        topics = known[regex] if regex in known else _topics(table, draft, regex)
+        if topics is not None:
+            found[regex] = topics
+    if len(found) == len(used):
+        return found
+    table.matched[draft.group_id] = (existing, found)
+    return None
 
 
 def _topics(table: ConsumerTable, draft: Draft, regex: str) -> frozenset[str] | None:

@@ -31,6 +31,10 @@ class ConsumerTable:
     groups: dict[str, ConsumerGroup] = field(default_factory=dict[str, ConsumerGroup])
     seen: dict[str, Mapping[str, TopicImage]] = field(default_factory=dict[str, Mapping[str, TopicImage]])
     """The topics with which a group's metadata hash was last computed."""
+    matched: dict[str, tuple[Mapping[str, TopicImage], dict[str, frozenset[str]]]] = field(
+        default_factory=dict[str, tuple[Mapping[str, TopicImage], dict[str, frozenset[str]]]]
+    )
+    """The results of a group's resolution of regular expressions that is under way, and the topics matched against."""
     _topics: tuple[Mapping[str, TopicImage], int] = (NO_METADATA.topics_by_name, NO_METADATA.offset)
     _armed: dict[tuple[TimerKind, str, str], Timer] = field(default_factory=dict[tuple[TimerKind, str, str], Timer])
 
@@ -94,6 +98,7 @@ class ConsumerTable:
         """Remove a group, if there is one, and its soft state."""
         group = self.groups.pop(group_id, None)
         self.seen.pop(group_id, None)
+        self.matched.pop(group_id, None)
         self.disarm(ConsumerTimer.REGEX, group_id, "")
         for member_id in () if group is None else group.members:
             self.disarm_member(group_id, member_id)
