@@ -65,11 +65,12 @@ def _is_due(table: ConsumerTable, group: ConsumerGroup, now_ms: int) -> bool:
         return False
     if not group.regexes:
         return True
-    last_ms = max(resolved.timestamp_ms for resolved in group.regexes.values())
-    if now_ms <= last_ms + REGEX_REFRESH_MIN_INTERVAL_MS:
+    # An age below zero does not count: it was stored before a clock was set back, or by a broker whose clock is ahead.
+    age_ms = now_ms - max(resolved.timestamp_ms for resolved in group.regexes.values())
+    if 0 <= age_ms <= REGEX_REFRESH_MIN_INTERVAL_MS:
         return False
     stale = any(resolved.version < table.topics_version() for resolved in group.regexes.values())
-    too_old = now_ms > last_ms + table.config.group_consumer_regex_refresh_interval_ms
+    too_old = not 0 <= age_ms <= table.config.group_consumer_regex_refresh_interval_ms
     return stale or too_old or any(regex not in group.regexes for regex in used)
 
 
