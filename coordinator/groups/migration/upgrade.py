@@ -5,6 +5,7 @@ the classic group's tombstone, and all records of the consumer group.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from uuid import UUID
 
 from odradek.coordinator.configs.errors import RefusedError
@@ -16,6 +17,7 @@ from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.consumer import records
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember, Held
+from odradek.coordinator.groups.consumer.member_state import MemberState
 from odradek.coordinator.groups.consumer.metadata import metadata_hash
 from odradek.coordinator.groups.consumer.replay import apply
 from odradek.coordinator.groups.consumer.timer_kinds import ConsumerTimer
@@ -24,6 +26,7 @@ from odradek.coordinator.groups.table import GroupTable
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.wire.consumer_metadata import decode_assignment, decode_subscription
 from odradek.wire.errors import ErrorCode, ProtocolError
+from odradek.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
 
 def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> ConsumerGroup:
@@ -89,6 +92,8 @@ def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerG
     group.metadata_hash = metadata_hash(group.subscribed_topics(), image)
     if classic.state is not GroupState.STABLE or not _assigns_all(group, image):
         group.epoch += 1
+    for member in classic.members.values():
+        group.put(_with_owned(group, group.members[member.member_id], _subscription(member, classic), image))
     return group
 
 
@@ -104,15 +109,31 @@ def _assigns_all(group: ConsumerGroup, image: MetadataImage) -> bool:
     }
 
 
+def _with_owned(
+    group: ConsumerGroup, member: ConsumerMember, subscription: ConsumerProtocolSubscription, image: MetadataImage
+) -> ConsumerMember:
+    """Returns the member with the partitions that it owned when it joined, and that are now nobody's, as revoking.
+
+    In the cooperative protocol it may not have released them yet. It has when it joins again without them.
+    """
+    revoking: dict[UUID, dict[int, int]] = {}
+    for named in subscription.owned_partitions:
+        topic = image.topic(named.topic)
+        if topic is not None:
+            left = [index for index in named.partitions if (topic.topic_id, index) not in group.owners]
+            if left:
+                revoking[topic.topic_id] = dict.fromkeys(left, member.epoch)
+    return replace(member, state=MemberState.UNREVOKED_PARTITIONS, revoking=revoking) if revoking else member
+
+
 def _assigns_twice(group: ConsumerGroup) -> bool:
     """True if several members have the same partition, which a consumer group cannot express: it has one owner."""
-    held = (len(indexes) for member in group.members.values() for indexes in member.assigned.values())
-    return sum(held) > len(group.owners)
+    held = [side for member in group.members.values() for side in (member.assigned, member.revoking)]
+    return sum(len(indexes) for side in held for indexes in side.values()) > len(group.owners)
 
 
 def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataImage) -> ConsumerMember:
-    metadata = member.metadata(classic.protocol) or member.protocols[0][1]
-    subscription = decode_subscription(metadata)
+    subscription = _subscription(member, classic)
     return ConsumerMember(
         member_id=member.member_id,
         epoch=classic.generation,
@@ -126,6 +147,10 @@ def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataIm
         classic=ClassicSide(member.session_timeout_ms, member.protocols),
         assigned=_read_assignment(member.assignment, classic.generation, image),
     )
+
+
+def _subscription(member: Member, classic: ClassicGroup) -> ConsumerProtocolSubscription:
+    return decode_subscription(member.metadata(classic.protocol) or member.protocols[0][1])
 
 
 def _has_user_data(member: Member) -> bool:
