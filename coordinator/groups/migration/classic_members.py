@@ -75,7 +75,7 @@ def _join(table: GroupTable, group: ConsumerGroup, joiner: Joiner, attempt: Deci
         return
     subscription = _subscription(joiner)
     draft = Draft(group, attempt)
-    before = _find(draft, joiner)
+    before = _find(draft, joiner, subscription)
     member = _updated(before, joiner, subscription)
     downgrades = _replaces_last_new_member(table, group, joiner)
     save_member(draft, before, member)
@@ -111,9 +111,17 @@ def _subscription(joiner: Joiner) -> ConsumerProtocolSubscription:
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None) from error
 
 
-def _find(draft: Draft, joiner: Joiner) -> ConsumerMember:
+def _find(draft: Draft, joiner: Joiner, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
+    """Returns the member that joins.
+
+    Raises:
+        RefusedError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID for a former member, which must give up its partitions.
+    """
     member_id = joiner.member_id or joiner.new_member_id
     if joiner.group_instance_id is None:
+        # Others may own the partitions of a removed member by now. A client with a new id owns none.
+        if joiner.member_id and member_id not in draft.group.members and subscription.owned_partitions:
+            raise unknown_member(draft.group, member_id)
         return draft.group.members.get(member_id, ConsumerMember(member_id))
     if not joiner.member_id:
         return find_static(draft, joiner.group_instance_id, member_id, classic=True)
