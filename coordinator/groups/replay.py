@@ -37,4 +37,4 @@ def replay(table: GroupTable, record: ShardRecord, now_ms: int) -> None:
         if record.value is not None and consumer_key.group_id not in table.consumer.groups:
             # The first record of a consumer group replaces the classic group of the same id.
             remove_group(table.classic, consumer_key.group_id, now_ms)
-        replay_consumer(table.consumer, consumer_key, record.value)
+        replay_consumer(table.consumer, consumer_key, record.value, now_ms)

@@ -33,6 +33,7 @@ class ConsumerGroup:
     """The state of one group. Dictionaries keep the order of the log, so that runs are reproducible."""
 
     __slots__ = (
+        "empty_since_ms",
         "epoch",
         "group_id",
         "has_partition_metadata",
@@ -48,6 +49,8 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
+        self.empty_since_ms = 0
+        """When the last member left. No record has it: after loading, it is the time of loading."""
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         """The hash of the topics subscribed to when the epoch was last raised."""
@@ -66,6 +69,7 @@ class ConsumerGroup:
     def copy(self) -> "ConsumerGroup":
         """Returns a copy whose changes do not affect this group."""
         draft = ConsumerGroup(self.group_id)
+        draft.empty_since_ms = self.empty_since_ms
         draft.epoch, draft.metadata_hash = self.epoch, self.metadata_hash
         draft.has_partition_metadata = self.has_partition_metadata
         draft.members, draft.static_members = dict(self.members), dict(self.static_members)
@@ -209,7 +213,12 @@ class ConsumerGroup:
         """Change nothing: only heartbeats extend a session of the consumer protocol."""
 
     def unused_since(self, topic: str) -> UnusedSince | None:
-        """The retention counts from the commit, in topics that no member subscribes to."""
+        """The retention counts from the commit, in topics that no member subscribes to.
+
+        In an empty group it counts from when the group became empty, if that was later, as in classic groups.
+        """
+        if self.is_empty():
+            return lambda value: max(value.commit_timestamp, self.empty_since_ms)
         return None if self.is_subscribed_to(topic) else _commit_time
 
     def is_empty(self) -> bool:

@@ -59,7 +59,7 @@ def decode_consumer_key(data: bytes) -> ConsumerKey | None:
     return key
 
 
-def replay_consumer(table: ConsumerTable, key: ConsumerKey, value: bytes | None) -> None:
+def replay_consumer(table: ConsumerTable, key: ConsumerKey, value: bytes | None, now_ms: int) -> None:
     """Apply a record: the first record with a value creates the group, the tombstone of its epoch removes it."""
     group = table.groups.get(key.group_id)
     if isinstance(key, ConsumerGroupMetadataKey) and value is None:
@@ -67,8 +67,12 @@ def replay_consumer(table: ConsumerTable, key: ConsumerKey, value: bytes | None)
         return
     if group is None and value is not None:
         group = table.groups[key.group_id] = ConsumerGroup(key.group_id)
+        group.empty_since_ms = now_ms
     if group is not None:
+        had_members = bool(group.members)
         apply_to(group, key, value)
+        if had_members and not group.members:
+            group.empty_since_ms = now_ms
 
 
 def apply(group: ConsumerGroup, record: ShardRecord) -> None:

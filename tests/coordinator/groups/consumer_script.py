@@ -81,8 +81,8 @@ class ConsumerScript(Script):
     # Commands
 
     def do_config(self, _, options):
-        """All options but `group_max_size` are the consumer protocol's."""
-        classic = {key: int(value) for key, value in options.items() if key == "group_max_size"}
+        """Options are the consumer protocol's, unless `GroupConfig` has one of that name."""
+        classic = {key: int(value) for key, value in options.items() if hasattr(self.world.config, key)}
         own = {key: value for key, value in options.items() if key not in classic}
         typed = {f"group_consumer_{key}": int(v) if v.isdecimal() else v for key, v in own.items()}
         consumer = dataclasses.replace(ConsumerGroupConfig(), **typed)

@@ -26,8 +26,11 @@ def durable_view(shard):
 
 
 def _consumer_view(group):
-    """Every slot of a consumer group. Dicts are sorted: members are in the log's order, which compaction changes."""
-    view = {name: getattr(group, name) for name in group.__slots__}
+    """Every slot of a consumer group that records describe.
+
+    Dicts are sorted: members are in the log's order, which compaction changes.
+    """
+    view = {name: getattr(group, name) for name in group.__slots__ if name != "empty_since_ms"}
     return {
         name: dict(sorted(value.items(), key=str)) if isinstance(value, dict) else value for name, value in view.items()
     }
