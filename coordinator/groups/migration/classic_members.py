@@ -20,7 +20,7 @@ from odradek.coordinator.groups.consumer.departure import fence
 from odradek.coordinator.groups.consumer.draft import Draft
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import ClassicSide, ConsumerMember
-from odradek.coordinator.groups.consumer.member_state import MemberState
+from odradek.coordinator.groups.consumer.member_state import STATIC_LEAVE_EPOCH, MemberState
 from odradek.coordinator.groups.consumer.metadata import metadata_changed
 from odradek.coordinator.groups.consumer.progress import SubscriptionChange, progress, save_member
 from odradek.coordinator.groups.consumer.regexes import update_regex
@@ -232,8 +232,12 @@ def heartbeat(table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest
 
 
 def _must_compute_target(table: GroupTable, group: ConsumerGroup, now_ms: int) -> bool:
-    """True if a new target is due, and is computed only when a classic member joins again."""
-    alone = all(member.classic is not None for member in group.members.values())
+    """True if a new target is due, and is computed only when a classic member joins again.
+
+    A static member that is away sends no heartbeat that would compute it.
+    """
+    away = STATIC_LEAVE_EPOCH
+    alone = all(member.classic is not None or member.epoch == away for member in group.members.values())
     return alone and (target_is_due(table.consumer, group, now_ms) or metadata_changed(table.consumer, group))
 
 
