@@ -117,15 +117,20 @@ class Coordinator(Generic[S]):
         return [runtime.shard for runtime in list(self._shards.values()) if runtime.state is ShardState.ACTIVE]
 
     async def call_all(self, operation: Callable[[S, Token, int], Outcome], reply_type: type[R]) -> list[R]:
-        """Run `operation` on every shard with a log.
+        """Run `operation` on every shard with a log, except those that move to another broker meanwhile.
 
         Raises CoordinatorUnavailable, also while any of them loads.
         """
         if not self._all_known:
             raise CoordinatorUnavailable(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         replies: list[R] = []
-        for runtime in list(self._shards.values()):
-            reply = await runtime.call(operation, reads=True)
+        for partition, runtime in list(self._shards.items()):
+            try:
+                reply = await runtime.call(operation, reads=True)
+            except CoordinatorUnavailable:
+                if runtime.state is ShardState.STOPPED and partition not in self._led:
+                    continue  # the new leader answers for it
+                raise
             assert isinstance(reply, reply_type)
             replies.append(reply)
             await trio.lowlevel.checkpoint()  # a shard may have a thousand groups
