@@ -5,6 +5,7 @@ from typing import Final
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.handling.coordinators import deferred_answer
 from odradek.gateway.server.context import RequestContext
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 REQUEST: Final = SyncGroupRequest
@@ -16,4 +17,11 @@ async def handle(ctx: RequestContext, request: SyncGroupRequest) -> Completion[S
         request.group_id,
         lambda shard, token, now_ms: shard.sync_group(request, ctx.client_info(), token, now_ms),
     )
-    return await deferred_answer(ctx, begun, SyncGroupResponse, lambda error: SyncGroupResponse(error_code=error))
+    return await deferred_answer(ctx, begun, SyncGroupResponse, _refused)
+
+
+def _refused(error: ErrorCode) -> SyncGroupResponse:
+    # The Java consumer ends with an exception for COORDINATOR_LOAD_IN_PROGRESS here. The rebalance is lost while the
+    # group is loaded, so the member joins again.
+    loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if loading else error)

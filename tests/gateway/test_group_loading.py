@@ -23,7 +23,10 @@ from odradek.wire.messages.sync_group import SyncGroupRequest
 
 
 def test_while_a_shard_loads_nothing_is_answered_but_heartbeats(tmp_path, broker_log):
-    """As in Kafka: never an empty answer. Heartbeats succeed, and the session begins again after loading."""
+    """As in Kafka: never an empty answer. Heartbeats succeed, and the session begins again after loading.
+
+    SyncGroup makes its member join again.
+    """
     with ThreadBroker(f"lmdb://{tmp_path}/data") as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         assert find(client, "g") == 0
@@ -37,7 +40,8 @@ def test_while_a_shard_loads_nothing_is_answered_but_heartbeats(tmp_path, broker
             assert client.call(HeartbeatRequest(group_id="g", generation_id=1, member_id="m")).error_code == 0
             loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert client.call(join_request("g")).error_code == loading
-            assert client.call(SyncGroupRequest(group_id="g", protocol_type="", protocol_name="")).error_code == loading
+            syncing = SyncGroupRequest(group_id="g", protocol_type="", protocol_name="")
+            assert client.call(syncing).error_code == ErrorCode.REBALANCE_IN_PROGRESS
             assert client.call(LeaveGroupRequest(group_id="g")).error_code == loading
             assert client.call(ListGroupsRequest()).error_code == loading
             assert described(client, "g").error_code == loading
