@@ -96,6 +96,7 @@ class Services:
         self.inspection = SideWork(env, settings.config.inspect_threads)
         self.matching = groups.regexes.work
         self.request_memory = RequestMemory(settings.config.queued_max_request_bytes, self.repeats)
+        replicas.backlog.on_change = self.request_memory.count
         self.request_times = RequestTimes(env.monotonic_us)
         self.stopping = False
 

@@ -20,7 +20,8 @@ class RequestMemory:
     served.
 
     Requests of nodes may be needed to end those of clients, such as a follower's Fetch, on which a Produce with
-    acks=all waits. So requests that wait for other nodes do not count, and listeners for nodes alone are always read.
+    acks=all waits. So requests that wait for other nodes do not count, records count only until they are durable here,
+    and listeners for nodes alone are always read.
     """
 
     def __init__(self, max_bytes: int, repeats: Repeats) -> None:
@@ -46,6 +47,13 @@ class RequestMemory:
         self._change(-size_bytes)
         if self._waiting:
             self._wake_next()
+
+    def count(self, change_bytes: int) -> None:
+        """Count `change_bytes` more, or less if it is negative: bytes of requests that wait to be written."""
+        if change_bytes >= 0:
+            self.take(change_bytes)
+        else:
+            self.give_back(-change_bytes)
 
     def grow(self, reader: Hashable, size_bytes: int) -> None:
         """Count `size_bytes` more for the large request that `reader` is receiving."""

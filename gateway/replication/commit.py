@@ -40,16 +40,21 @@ class UnexpectedError(StoreError):
 
 
 class Backlog:
-    """The bytes of all logs of a broker that wait for their commit; producers wait while they are too many."""
+    """The bytes of all logs of a broker that wait for their commit; producers wait while they are too many.
+
+    `on_change` is called with each change of their number.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._less = Condition()
+        self.on_change: Callable[[int], None] = _ignore
 
     def add(self, size_bytes: int) -> None:
         """Count `size_bytes` more."""
         self._bytes += size_bytes
+        self.on_change(size_bytes)
 
     @property
     def size_bytes(self) -> int:
@@ -59,6 +64,7 @@ class Backlog:
     def remove(self, size_bytes: int) -> None:
         """Count `size_bytes` less: they are committed, or their commit has failed."""
         self._bytes -= size_bytes
+        self.on_change(-size_bytes)
         if self._bytes < self._max_bytes:
             self._less.notify()
 
@@ -71,6 +77,10 @@ class Backlog:
         """Return when there is room."""
         while self.is_full:
             await self._less.wait()
+
+
+def _ignore(_size_bytes: int) -> None:
+    """The default of `Backlog.on_change`."""
 
 
 class _Group:

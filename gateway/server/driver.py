@@ -243,7 +243,7 @@ class ConnectionDriver:
         response = await route.handle(ctx, request)
         if route.is_deferred:
             if pipeline.state is not CLOSED:
-                pipeline.handed_on(exchange)  # written records count as `Backlog` until they are durable
+                pipeline.handed_on(exchange)  # `Backlog` counts what is being written
             completion: Completion[Any] = response
             completion.on_settled(partial(self._settled, exchange, ctx))
             return
