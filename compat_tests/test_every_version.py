@@ -21,6 +21,7 @@ from compat_tests.every_version_transactions import refused_batches
 from odradek.wire.api_keys import ADVERTISED, OWN_VERSIONS, ApiKey
 
 DURABLE = "a record is acknowledged only once it is on disk: flush.messages is 1 (docs/differences.md)"
+JOINS_AGAIN = "a static member that repeats its join with the same id is not refused (docs/differences.md)"
 OUR_WORDS = "messages of errors are in our own words"
 NO_CONTROLLER = "there is no listener for controllers: the quorum is reached where clients are"
 RESTARTS = "Kafka's quorum elects its leader anew at each start, and other tests restart the broker"
@@ -28,6 +29,7 @@ KNOWN_DIFFERENCES: list[tuple[ApiKey, int, str, str]] = [
     (ApiKey.CREATE_TOPICS, 5, r".*configs\[7\]\.value", DURABLE),
     (ApiKey.DELETE_TOPICS, 5, r".*error_message", OUR_WORDS),
     (ApiKey.DESCRIBE_QUORUM, 2, r"\[0\]\.nodes\[0\]", NO_CONTROLLER),
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, r"\[47\]\..*", JOINS_AGAIN),
 ]
 """API, the first version with the difference, the paths in its answers as a regular expression, and the reason.
 

@@ -330,6 +330,15 @@ def upgrade_with_user_data(scene: Scene) -> Iterator[Any]:
         yield scene.enter(group, "n"), scene.listed(group)[0][0]
 
 
+KNOWN = {
+    "static_member_changes_while_a_target_is_due": {
+        "[0][2][0][1]": ("Stable", "PreparingRebalance"),
+        "[2][1]": (0, 3),
+    }
+}
+"""Deliberate differences, with their reasons in docs/differences.md: such a group always rebalances."""
+
+
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_the_answers_are_kafkas(comparison: Comparison, name: str) -> None:
     prefix = f"{name.replace('_', '-')[:40]}-{secrets.token_hex(3)}"
@@ -337,7 +346,7 @@ def test_the_answers_are_kafkas(comparison: Comparison, name: str) -> None:
     if comparison.kafka is None:
         pytest.skip("not compared: no real Kafka without Java (ODRADEK_NO_JAVA=1)")
     kafkas = _observe(comparison.kafka.bootstrap, SCENARIOS[name], prefix)
-    assert dict(differences(kafkas, ours)) == {}, "each path with (Kafka's, ours)"
+    assert dict(differences(kafkas, ours)) == KNOWN.get(name, {}), "each path with (Kafka's, ours)"
 
 
 def _observe(bootstrap: str, run: Callable[[Scene], Iterator[Any]], prefix: str) -> list[Any]:
