@@ -145,7 +145,7 @@ class Replicas:
     def lost_for(self, time_ms: int) -> list[PartitionKey]:
         """Partitions that this broker leads, could not write for `time_ms`, and another in-sync replica could lead.
 
-        An attempt must have failed that long after the first one: a failure that nobody has repeated may have passed.
+        The last failed attempt must be that long after the first one: after a single failure, writes may work again.
         """
         lost: list[PartitionKey] = []
         for key, (first_ms, last_ms) in list(self._resources.unwritable_ms.items()):

@@ -112,7 +112,7 @@ def _assigns_all(group: ConsumerGroup, image: MetadataImage) -> bool:
 def _with_owned(
     group: ConsumerGroup, member: ConsumerMember, subscription: ConsumerProtocolSubscription, image: MetadataImage
 ) -> ConsumerMember:
-    """Returns the member with the partitions that it owned when it joined, and that are now nobody's, as revoking.
+    """Returns the member with the partitions that it owned when it joined, and that no member has now, as revoking.
 
     In the cooperative protocol it may not have released them yet. It has when it joins again without them.
     """
