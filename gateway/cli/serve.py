@@ -218,6 +218,7 @@ def _serve_brokers(
     log_format: str,
 ) -> None:
     from odradek.gateway.cli.brokers import serve_brokers
+    from odradek.gateway.cli.output import counted
 
     as_json = log_format == "json"
     _log_to_stderr(log_level, as_json=as_json)
@@ -232,7 +233,7 @@ def _serve_brokers(
             return _json_line(message="ready", brokers=brokers, bootstrap=bootstrap, storage=place)
         first = bootstrap.partition(",")[0]
         return (
-            f"odradek ready: {brokers} brokers at {bootstrap}, storing in {place}; "
+            f"odradek ready: {counted(brokers, 'broker')} at {bootstrap}, storing in {place}; "
             f"try: echo hello | odradek produce greetings --bootstrap {first}"
         )
 
