@@ -47,7 +47,14 @@ class Member:
     protocols: Protocols
     session: Timer
     assignment: bytes = b""
+    """The assignment in the current generation, empty if that was abandoned before the leader has sent one."""
+    last_assignment: bytes = b""
+    """The assignment in the last finished generation: members of the cooperative protocol keep its partitions."""
     is_new: bool = False
+
+    def assign(self, assignment: bytes) -> None:
+        """Set the assignment of a generation that is finished."""
+        self.assignment = self.last_assignment = assignment
 
     def metadata(self, protocol: str | None) -> bytes:
         """Returns the member's metadata for `protocol`, empty if it does not support it."""

@@ -137,11 +137,12 @@ def _write_empty_generation(group: ClassicGroup, decision: Decision) -> None:
 
 
 def _abandon_generation(table: ClassicTable, group: ClassicGroup, decision: Decision) -> None:
-    """Refuse the held SyncGroups. Assignments stay: members of the cooperative protocol keep their partitions."""
     for member_id, token in group.syncing.items():
         refuse_sync(decision, token, ErrorCode.REBALANCE_IN_PROGRESS)
         keep_alive(table, group.members[member_id], decision.now_ms)
     group.syncing.clear()
+    for member in group.members.values():
+        member.assignment = b""
 
 
 # The initial delay

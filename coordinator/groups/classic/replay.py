@@ -46,7 +46,7 @@ def _finish(group: ClassicGroup, value: GroupMetadataValue, now_ms: int) -> None
     """Apply a record of the working copy. The first record of a new group leaves it Empty, or rebalancing."""
     group.stored = value
     for stored in value.members:
-        group.members[stored.member_id].assignment = bytes(stored.assignment)
+        group.members[stored.member_id].assign(bytes(stored.assignment))
     if value.members:
         group.read_subscriptions()  # a static member may have rejoined with another subscription
     if value.members and group.state is GroupState.COMPLETING_REBALANCE:
@@ -85,4 +85,5 @@ def _member(group_id: str, stored: MemberMetadata, protocol: str) -> Member:
         protocols=((protocol, bytes(stored.subscription)),),
         session=Timer(ClassicTimer.SESSION, group_id, stored.member_id),
         assignment=bytes(stored.assignment),
+        last_assignment=bytes(stored.assignment),
     )

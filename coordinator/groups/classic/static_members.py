@@ -31,6 +31,7 @@ def replace_static_member(
         protocols=old.protocols,
         session=Timer(ClassicTimer.SESSION, group.group_id, new_member_id),
         assignment=old.assignment,
+        last_assignment=old.last_assignment,
     )
     group.replace(old_member_id, member)
     keep_alive(table, member, decision.now_ms)

@@ -56,7 +56,7 @@ def _to_classic(table: GroupTable, group: ConsumerGroup, removed: Collection[str
     classic.read_subscriptions()
     for member in classic.members.values():
         target = group.target.get(member.member_id, {})
-        member.assignment = write_assignment(target, member.metadata(classic.protocol), table.consumer.image())
+        member.assign(write_assignment(target, member.metadata(classic.protocol), table.consumer.image()))
     decision.write(group.tombstones())
     decision.record(group_record(classic, assignments_of(classic), decision.now_ms))
     table.classic.groups[group.group_id] = classic

@@ -79,7 +79,7 @@ def not_found(table: GroupTable, group_id: str, why: str = "") -> RefusedError:
 
 
 def _as_consumer_group(classic: ClassicGroup, image: MetadataImage) -> ConsumerGroup:
-    """Returns a consumer group in which every member is in the classic generation, with its assignment there.
+    """Returns a consumer group in which every member is in the classic generation, with its last assignment.
 
     That is its target, too. Unless the target is final, the group epoch is one higher, so that a new one is computed.
     """
@@ -145,7 +145,7 @@ def _as_consumer_member(member: Member, classic: ClassicGroup, image: MetadataIm
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         topics=frozenset(subscription.topics),
         classic=ClassicSide(member.session_timeout_ms, member.protocols),
-        assigned=_read_assignment(member.assignment, classic.generation, image),
+        assigned=_read_assignment(member.last_assignment, classic.generation, image),
     )
 
 
@@ -155,7 +155,7 @@ def _subscription(member: Member, classic: ClassicGroup) -> ConsumerProtocolSubs
 
 def _has_user_data(member: Member) -> bool:
     """True if the member's assignment has user data, which the coordinator's assignors would not keep."""
-    return bool(member.assignment) and bool(decode_assignment(member.assignment).user_data)
+    return bool(member.last_assignment) and bool(decode_assignment(member.last_assignment).user_data)
 
 
 def _read_assignment(data: bytes, epoch: int, image: MetadataImage) -> Held:
