@@ -85,6 +85,8 @@ class Side:
         self.channel = channel
         self.states = [ConsumerState() for _ in range(consumers)]
         self.names: dict[str, str] = {"": "", UNKNOWN: UNKNOWN}
+        self.leader = ""
+        """The member id of the leader, by the last JoinGroup that succeeded."""
         self._given = [0] * consumers
 
     def take(self, consumer: int, response: Any) -> None:
@@ -99,6 +101,7 @@ class Side:
                 state.member_id, state.generation = response.member_id, response.generation_id
                 state.protocol = response.protocol_name
                 state.lead = tuple(member.member_id for member in response.members)
+                self.leader = response.leader
         error = getattr(response, "error_code", 0)
         if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             state.member_id, state.generation, state.lead = "", -1, ()
@@ -370,5 +373,6 @@ class Play:
         return {**shown, "unasked": unasked} if unasked else shown
 
     def _leaders_differ(self) -> bool:
-        leads = {tuple(bool(state.lead) for state in side.states) for side in self._sides}
+        """True also if no consumer knows that it leads: the answer to the leader's JoinGroup may be lost."""
+        leads = {(side.name_of(side.leader), *(bool(state.lead) for state in side.states)) for side in self._sides}
         return len(leads) > 1
