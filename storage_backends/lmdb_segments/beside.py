@@ -34,6 +34,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
     FORMAT_FILE,
     FORMAT_NAME,
     FORMAT_VERSION,
+    GAPS,
     LOG_DB,
     META_KEY,
     ROW_KEY,
@@ -100,7 +101,8 @@ class SegmentFile:
         for key, stored in self._pages.entries(self._pages.meta.roots[1]):
             if key[:1] >= TIME:
                 return
-            yield key, self._pages.value(stored)
+            if key[:1] != GAPS:  # their values may be long
+                yield key, self._pages.value(stored)
 
     def _read_meta(self) -> SegmentMeta:
         version, meta = unpack_meta(self._rows.get(META_KEY, b""))
@@ -110,7 +112,7 @@ class SegmentFile:
 
     @property
     def rows(self) -> Mapping[bytes, bytes]:
-        """Return the rows other than batches and time index, as stored."""
+        """Return the rows other than batches, gaps and time index, as stored."""
         return self._rows
 
     def values(self, start_offset: int, end_offset: int, since_ms: int | None = None) -> Iterator[tuple[int, bytes]]:

@@ -26,6 +26,8 @@ Inside a segment, integers are big-endian so that keys sort by value:
         "c" → clean offset u64: the log below it has been compacted
         "a" last offset u64, producer id u64 → first offset, last stable offset: an aborted transaction
         "e" leader epoch u32 → start offset
+        "g" base offset of the last of them u64 → CRC32C u32 of what follows: the gaps of one transaction, each as the
+            end of the batch before it u64 and the base offset after it u64; only in a segment written without syncs
         "p" producer id u64 → log end offset after the write that set it, then the state, opaque
         "s" base offset u64 → end offset, bytes, max timestamp: a sealed segment that is still kept
         "t" max timestamp u64 so far → key in "log" of the value that reached it (sparse)
@@ -70,8 +72,10 @@ PAIR = Struct(">qq")
 EXTENT = Struct(">QQq")
 ABORTED_KEY = Struct(">cQq")
 EPOCH_KEY = Struct(">cI")
+CHECKSUM = Struct(">I")
+GAP_PAIR = Struct(">QQ")
 ROW_KEY = Struct(">cQ")
-ABORTED, CLEAN, EPOCH, PRODUCER, SEALED, TIME = b"a", b"c", b"e", b"p", b"s", b"t"
+ABORTED, CLEAN, EPOCH, GAPS, PRODUCER, SEALED, TIME = b"a", b"c", b"e", b"g", b"p", b"s", b"t"
 
 _META = Struct(">HHqqqqqqq")
 _PARTITION_NAME = re.compile(r".+-\d+\.[\w-]{22}(-stray\d*)?", re.ASCII)

@@ -12,9 +12,9 @@ from odradek.partitions.model import EpochStart, LogWrite, StoredBatch
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.lmdb_segments.layout import META_KEY, SegmentMeta, unpack_meta
 from odradek.storage_backends.lmdb_segments.segment import Handle, WriteTxn, create_env, env_settings, open_doubtful_env
-from odradek.storage_backends.lmdb_segments.tables import append_writes, log_values
+from odradek.storage_backends.lmdb_segments.tables import append_writes, log_values, read_gaps
 from odradek.storage_backends.options import StoreOptions
-from odradek.wire.records.batch import batch_bytes, check_crc, iter_headers
+from odradek.wire.records.batch import BatchHeader, batch_bytes, check_crc, iter_headers
 from odradek.wire.records.errors import InvalidRecordBatch
 
 _COMMIT_BYTES = 32 * 1024 * 1024
@@ -31,7 +31,7 @@ def copy_valid(source: Path, draft: Path, base_offset: int, stop_offset: int) ->
         sys.stderr.write(f"nothing can be read: {error}\n")
         return
     meta = meta._replace(log_start_offset=_log_start_offset(handle))
-    for writes in _grouped(_valid_writes(handle, base_offset, stop_offset)):
+    for writes in _grouped(_writes(handle, base_offset, stop_offset)):
         with target.env.begin(write=True) as txn:
             meta = append_writes(txn, target.log, meta, writes, StoreOptions())
     with target.env.begin(write=True) as txn:
@@ -49,34 +49,41 @@ def _log_start_offset(handle: Handle) -> int:
     return meta.log_start_offset if meta else -1
 
 
-def _valid_writes(handle: Handle, next_offset: int, stop_offset: int) -> Iterator[LogWrite]:
-    """Yield a write for each batch, up to the first that is invalid or does not follow the one before.
-
-    A gap ends it as well, although the batches of a compacted log have gaps: lost pages leave gaps, too, and missing
-    records would stay unnoticed. A follower fetches the rest again, and compaction syncs the segments that it writes.
-    """
+def _writes(handle: Handle, base_offset: int, stop_offset: int) -> Iterator[LogWrite]:
+    """Yield a write for each valid batch, with the start of its epoch if that is a new one."""
     leader_epoch = -1
+    for header, data in _valid_batches(handle, base_offset, stop_offset):
+        started = header.partition_leader_epoch > leader_epoch
+        leader_epoch = max(leader_epoch, header.partition_leader_epoch)
+        epochs = (EpochStart(leader_epoch, header.base_offset),) if started else ()
+        yield LogWrite((StoredBatch(header.base_offset, header.last_offset, header.max_timestamp, data),), epochs)
+
+
+def _valid_batches(handle: Handle, next_offset: int, stop_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield the batches up to the first that is invalid or does not follow the one before.
+
+    The copy of a compacted log has gaps between its batches, but lost pages leave gaps, too. So a gap is accepted only
+    if there is a row that was written with it.
+    """
+    gaps = frozenset[tuple[int, int]]()
     try:
-        for value in _values(handle):
-            for header in iter_headers(value):
-                check_crc(value, header)
-                if header.base_offset != next_offset or header.next_offset > stop_offset:
-                    return
-                started = header.partition_leader_epoch > leader_epoch
-                leader_epoch = max(leader_epoch, header.partition_leader_epoch)
-                epochs = (EpochStart(leader_epoch, next_offset),) if started else ()
-                data = batch_bytes(value, header)
-                yield LogWrite((StoredBatch(next_offset, header.last_offset, header.max_timestamp, data),), epochs)
-                next_offset = header.next_offset
-            sys.stdout.write(f"{next_offset}\n")
-            sys.stdout.flush()
+        with handle.env.begin() as txn:
+            for value in log_values(txn, handle.log):
+                for header in iter_headers(value):
+                    check_crc(value, header)
+                    gap = (next_offset, header.base_offset)
+                    if header.next_offset > stop_offset:
+                        return
+                    if header.base_offset != next_offset and gap not in gaps:
+                        gaps = read_gaps(txn, header.base_offset)
+                        if gap not in gaps:
+                            return
+                    yield header, batch_bytes(value, header)
+                    next_offset = header.next_offset
+                sys.stdout.write(f"{next_offset}\n")
+                sys.stdout.flush()
     except (InvalidRecordBatch, lmdb.Error) as error:
         sys.stderr.write(f"stopped at offset {next_offset}: {error}\n")
-
-
-def _values(handle: Handle) -> Iterator[bytes]:
-    with handle.env.begin() as txn:
-        yield from log_values(txn, handle.log)
 
 
 def _grouped(writes: Iterator[LogWrite]) -> Iterator[list[LogWrite]]:

@@ -52,6 +52,7 @@ from odradek.storage_backends.lmdb_segments.tables import (
     alive,
     append_writes,
     below,
+    put_gaps,
     put_rows,
     read_rows,
 )
@@ -132,13 +133,13 @@ class SegmentLog:
         """Commit writes to the active segment; return False, and change nothing, if it is not open or its map is too
         small. Raises StoreCorruptError if another program has changed the segment's file.
         """
-        active, before, options = self._active, self.state.meta, self._context.options
+        active = self._active
         active.check()
         if not active.is_open or active.is_short_of_map(run.size_bytes):
             return False  # opening or growing it may wait, so a thread does that
         if run.writes:
             try:
-                self._publish(self._write_once(lambda txn, log: append_writes(txn, log, before, run.writes, options)))
+                self._publish(self._write_once(lambda txn, log: self._put(txn, log, run.writes)))
             except lmdb.MapFullError:
                 return False
         return True
@@ -155,8 +156,13 @@ class SegmentLog:
         self.start_segment(self.state.meta.log_end_offset, synced=synced, need_bytes=need_bytes)
 
     def _append(self, writes: Sequence[LogWrite], size_bytes: int) -> None:
-        before, options = self.state.meta, self._context.options
-        self._publish(self._write(lambda txn, log: append_writes(txn, log, before, writes, options), size_bytes))
+        self._publish(self._write(lambda txn, log: self._put(txn, log, writes), size_bytes))
+
+    def _put(self, txn: WriteTxn, log: LogDb, writes: Sequence[LogWrite]) -> SegmentMeta:
+        before = self.state.meta
+        if not self.synced:
+            put_gaps(txn, before.log_end_offset, writes)
+        return append_writes(txn, log, before, writes, self._context.options)
 
     def _write(self, change: Callable[[WriteTxn, LogDb], T], size_bytes: int = 0) -> T:
         """Run `change` in a transaction of the active segment; again after each time that the map was full and could be

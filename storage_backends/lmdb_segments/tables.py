@@ -10,10 +10,13 @@ from odradek.storage_backends.interface import SegmentInfo
 from odradek.storage_backends.lmdb_segments.layout import (
     ABORTED,
     ABORTED_KEY,
+    CHECKSUM,
     CLEAN,
     EPOCH,
     EPOCH_KEY,
     EXTENT,
+    GAP_PAIR,
+    GAPS,
     META_KEY,
     PAIR,
     PRODUCER,
@@ -26,6 +29,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
 from odradek.storage_backends.lmdb_segments.segment import LogDb, WriteTxn
 from odradek.storage_backends.options import StoreOptions
 from odradek.storage_backends.planning import NO_TIMESTAMP, producers_below, visible_aborted, visible_epochs
+from odradek.wire.records.crc import crc32c
 
 _Bytes = bytes | bytearray | memoryview
 _NEVER = U64.pack(0)
@@ -126,6 +130,34 @@ def append_writes(
     )
     txn.put(META_KEY, meta.pack())
     return meta
+
+
+def put_gaps(txn: WriteTxn, log_end_offset: int, writes: Iterable[LogWrite]) -> None:
+    """Write a row with the gaps before the batches of `writes`, if there are any, so that a salvage can distinguish
+    them from batches that are lost. `log_end_offset` is that before the writes.
+    """
+    gaps: list[bytes] = []
+    last_offset = -1
+    for write in writes:
+        for batch in write.batches:
+            if batch.base_offset != log_end_offset:
+                gaps.append(GAP_PAIR.pack(log_end_offset, batch.base_offset))
+                last_offset = batch.base_offset
+            log_end_offset = batch.last_offset + 1
+    if gaps:
+        value = b"".join(gaps)
+        txn.put(ROW_KEY.pack(GAPS, last_offset), CHECKSUM.pack(crc32c(value)) + value)
+
+
+def read_gaps(txn: WriteTxn, base_offset: int) -> frozenset[tuple[int, int]]:
+    """Read the gaps that were written with the one before `base_offset`, each as the offset at which it begins and the
+    one at which it ends; none if there is no valid row. The segment may be damaged.
+    """
+    _, row = next(rows(txn, GAPS, ROW_KEY.pack(GAPS, base_offset)), (b"", b""))
+    value = row[CHECKSUM.size :]
+    if not value or row[: CHECKSUM.size] != CHECKSUM.pack(crc32c(value)):
+        return frozenset()
+    return frozenset((start, end) for start, end in GAP_PAIR.iter_unpack(value))
 
 
 def _first_timestamp(meta: SegmentMeta, writes: Sequence[LogWrite]) -> int:

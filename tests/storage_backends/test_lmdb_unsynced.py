@@ -254,7 +254,7 @@ class Markers:
 
 
 def commit_with_gaps(log, *, sync):
-    """As a follower of a compacted topic does; a salvage would stop at a gap."""
+    """As a follower of a compacted topic does; a salvage would remove the row of the producer."""
     for offset in (0, 1, 5):
         write = LogWrite([make_batch(offset, payload=b"p" * 300)], replicated=True, producers={7: b"state"})
         log.commit([write], sync=sync)
