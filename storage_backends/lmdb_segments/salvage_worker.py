@@ -60,7 +60,8 @@ def _writes(handle: Handle, base_offset: int, stop_offset: int) -> Iterator[LogW
 
 
 def _valid_batches(handle: Handle, next_offset: int, stop_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the batches up to the first that is invalid or does not follow the one before.
+    """Yield the batches up to the first that is invalid or does not follow the one before. Beyond `stop_offset`, which
+    is the end of a value, nothing is read: that has ended an earlier process.
 
     The copy of a compacted log has gaps between its batches, but lost pages leave gaps, too. So a gap is accepted only
     if there is a row that was written with it.
@@ -68,12 +69,11 @@ def _valid_batches(handle: Handle, next_offset: int, stop_offset: int) -> Iterat
     gaps = frozenset[tuple[int, int]]()
     try:
         with handle.env.begin() as txn:
-            for value in log_values(txn, handle.log):
+            values = log_values(txn, handle.log)
+            while next_offset < stop_offset and (value := next(values, None)) is not None:
                 for header in iter_headers(value):
                     check_crc(value, header)
                     gap = (next_offset, header.base_offset)
-                    if header.next_offset > stop_offset:
-                        return
                     if header.base_offset != next_offset and gap not in gaps:
                         gaps = read_gaps(txn, header.base_offset)
                         if gap not in gaps:

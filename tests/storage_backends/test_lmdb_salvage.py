@@ -14,6 +14,8 @@ from odradek.storage_backends.testing.access import base_offsets
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
 
+PAGE = 4096
+
 
 @pytest.fixture
 def root(tmp_path):
@@ -108,6 +110,26 @@ class TestGaps:
         store.close()
         with editing(directory(root) / segment_name(0)) as (txn, _):
             assert not rows(txn, GAPS)
+
+
+class TestDamagedPages:
+    def test_one_that_ends_the_process_that_salvages_leaves_what_comes_before_it(self, root, caplog):
+        """LMDB ends the process at a page of the log that is not one of its pages."""
+
+        def lose_page(path):
+            content = bytearray(path.read_bytes())
+            begin = content.index(batch_at(100, 600).data) // PAGE * PAGE
+            content[begin : begin + PAGE] = bytes(PAGE)
+            path.write_bytes(content)
+
+        def fill_pages(log):
+            for offset in range(200):
+                log.commit([LogWrite([batch_at(offset, 600)])], sync=False)
+
+        kept, snapshot = salvaged(root, fill_pages, lose_page)
+        assert kept == list(range(snapshot.log_end_offset))
+        assert 90 < snapshot.log_end_offset <= 100
+        assert caplog.text.count("stopped at") == 1
 
 
 def rows(txn, prefix):
