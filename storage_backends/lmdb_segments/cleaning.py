@@ -154,7 +154,10 @@ def _may_be_named(info: SegmentInfo, rows: Callable[[], LogRows]) -> bool:
 
 
 def finish_cleanings(directory: Path, active: Handle) -> None:
-    """Finish or undo the replacement of every `.cleaned` file. Raises foreign errors."""
+    """Finish or undo the replacement of every `.cleaned` file. Raises foreign errors.
+
+    An active segment that is written without syncs is not synced: its salvage finds the segments in the directory.
+    """
 
     def rows() -> LogRows:
         with active.env.begin() as txn:
@@ -168,7 +171,6 @@ def finish_cleanings(directory: Path, active: Handle) -> None:
         info, aborted = read_cleaned(path)
         try:
             adopt_cleaned_file(directory, info, aborted, rows, write)
-            active.env.sync(True)  # noqa: FBT003 - the binding's own parameter
         except (lmdb.Error, OSError) as error:
             if path.exists():
                 raise

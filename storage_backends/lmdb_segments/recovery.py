@@ -128,7 +128,7 @@ def finish_truncation(directory: Path, base_offset: int) -> None:
 
 def _repair(directory: Path, base_offset: int, context: StoreContext) -> bool:
     """Repair an active segment that was written without syncs, if necessary; return whether it has to be written with
-    syncs.
+    syncs. An empty marker is never that of this boot: a sync has failed, or a user has emptied it.
     """
     for marker in directory.glob(f"*{UNSYNCED_SUFFIX}"):
         if marker.name != unsynced_name(base_offset):
@@ -136,7 +136,8 @@ def _repair(directory: Path, base_offset: int, context: StoreContext) -> bool:
     marker = directory / unsynced_name(base_offset)
     if not marker.exists():
         return True
-    if marker.read_bytes() == context.boot_id.encode():
+    boot_id = marker.read_bytes()
+    if boot_id and boot_id == context.boot_id.encode():
         return False  # only the process crashed: all its writes are in the page cache
     for entry in directory.glob(f"*{CLEANED_SUFFIX}"):
         put_in_place(directory, read_cleaned(entry)[0])  # the salvaged segment's metadata will contain it

@@ -1,4 +1,5 @@
-"""Recovers the valid part of a segment that was written without syncs before an operating-system crash.
+"""Recovers the valid part of a segment that was written without syncs before the operating system crashed or a sync
+failed.
 
 Without syncs a power cut may leave any mixture of old and new pages, which may crash LMDB. So another process
 (`salvage_worker`) reads the log, checks every batch, and copies valid batches in order into a new segment; if a damaged
@@ -75,9 +76,9 @@ def salvage_segment(directory: Path, base_offset: int, context: StoreContext) ->
     sync_directory(directory)
     (directory / unsynced_name(base_offset)).unlink()
     _logger.warning(
-        "%s was written without flushes when the operating system crashed: kept offsets %d to %d of it (%d bytes), "
-        "what came after is lost; a transaction whose marker was there stays open until it is aborted (see "
-        "odradek transactions find-hanging); set flush.messages=1 to rule this out",
+        "%s was written without flushes, and the operating system crashed or a flush failed: kept offsets %d to %d of "
+        "it (%d bytes), what came after is lost; a transaction whose marker was there stays open until it is aborted "
+        "(see odradek transactions find-hanging); set flush.messages=1 to rule this out",
         path,
         base_offset,
         meta.log_end_offset,

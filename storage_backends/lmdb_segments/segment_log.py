@@ -8,6 +8,7 @@ copy's first rename, recovery finishes the truncation (`recovery.finish_truncati
 Nothing here maps errors: `partition` does.
 """
 
+import errno
 import logging
 import os
 import shutil
@@ -88,6 +89,7 @@ class SegmentLog:
         self._directory = directory
         self._context = context
         self.policy = policy
+        self._sync_failed = False
         self._adopt(opened, {})
 
     def _adopt(self, opened: OpenedLog, known: dict[int, Segment]) -> None:
@@ -395,11 +397,24 @@ class SegmentLog:
         self._adopt(opened, {segment.base_offset: segment for segment in kept})
 
     def _sync(self) -> None:
+        """Sync the active segment. A failure is final, and the next opening salvages the segment: the operating system
+        may count pages that it could not write as written, so that a second sync would succeed without them.
+        """
+        if self._sync_failed:
+            raise OSError(errno.EIO, "an earlier sync failed")
         handle = self._active.pin()
         try:
             handle.env.sync(True)  # noqa: FBT003 - the binding's own parameter
+        except BaseException:
+            self._sync_failed = True
+            self._distrust()
+            raise
         finally:
             self._active.unpin()
+
+    def _distrust(self) -> None:
+        """Make the next opening salvage the active segment. Not durable: it does so after a power cut in any case."""
+        self._marker(self._active.base_offset).write_bytes(b"")
 
     def _marker(self, base_offset: int) -> Path:
         return self._directory / unsynced_name(base_offset)

@@ -18,14 +18,14 @@ def markers(root):
     return sorted(each.name for each in directory(root).glob("*.unsynced"))
 
 
-def after_a_crash(root, fill_log, damage=lambda path: None):
-    """Leaves a store as after a system crash: not closed, and marked by another boot."""
+def after_a_crash(root, fill_log, damage=lambda path: None, content="00000000-another-boot"):
+    """Leaves a store as after a system crash: not closed, and marked by another boot; the marker has `content`."""
     store = LmdbStore(root, OPTIONS)
     log = store.open(KEY, PAGE_CACHE)
     fill_log(log)
     (marker,) = markers(root)
     store.close()
-    (directory(root) / marker).write_text("00000000-another-boot")
+    (directory(root) / marker).write_text(content)
     damage(directory(root) / marker.replace(".unsynced", ".lmdb"))
 
 

@@ -13,6 +13,7 @@ from system_crash import OPTIONS, PAGE_CACHE, after_a_crash, directory, markers,
 from odradek.partitions.model import EpochStart, LogWrite
 from odradek.storage_backends.interface import LogPolicy, StoreError
 from odradek.storage_backends.lmdb_segments import segment_log
+from odradek.storage_backends.lmdb_segments import store as store_module
 from odradek.storage_backends.lmdb_segments.cleaning import adopt_cleaned_file, cleaned_path
 from odradek.storage_backends.lmdb_segments.layout import segment_name
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
@@ -92,6 +93,16 @@ class TestSalvage:
         assert read_all(log, 29) == make_batch(29, payload=b"p" * 3000, leader_epoch=2).data
         assert markers(root) == []
         fill(log, 3, start=30)
+        store.close()
+
+    @pytest.mark.parametrize("boot", ["one of Linux", ""])
+    def test_a_marker_that_was_emptied_is_never_that_of_this_boot(self, root, boot, monkeypatch, caplog):
+        """Also where the operating system does not have ids of boots."""
+        monkeypatch.setattr(store_module, "boot_id", lambda: boot)
+        after_a_crash(root, lambda log: [commit(log, offset) for offset in range(3)], content="")
+        store, log = reopened(root)
+        assert "kept offsets 0 to 3" in caplog.text
+        fill(log, 1, start=3)
         store.close()
 
     def test_only_what_comes_before_a_damaged_batch(self, root):
@@ -286,3 +297,58 @@ def test_a_log_that_is_written_with_syncs_from_its_first_record_on_is_not_salvag
     store, log = reopened(root)
     assert log.load() == before
     store.close()
+
+
+_FAILED_SYNC = """
+import sys
+from pathlib import Path
+from faults import Faults
+from odradek.partitions.model import LogWrite
+from odradek.storage_backends.interface import LogPolicy, StoreError
+from odradek.storage_backends.opener import open_store
+from odradek.storage_backends.testing.access import base_offsets
+from odradek.storage_backends.testing.batches import make_batch
+from odradek.storage_backends.testing.keys import KEY
+root, policy = Path(sys.argv[1]), LogPolicy(segment_bytes=20_000, durable=False)
+
+def commit(offset):
+    log.commit([LogWrite([make_batch(offset, payload=b"p" * 3000)])], sync=False)
+
+store = open_store(f"lmdb://{root}")
+log = store.open(KEY, policy)
+for offset in range(6):
+    commit(offset)
+faults = Faults.of_this_process()
+faults.fail(".lmdb", calls=["fdatasync", "fsync", "msync"], times=1)
+for call in (OPERATION, log.close):
+    try:
+        call()
+    except StoreError as error:
+        print("failed:", error)
+assert faults.failed == 1, faults.failed
+path = next(root.rglob("*.lmdb"))
+content = bytearray(path.read_bytes())
+content[content.index(make_batch(3, payload=b"p" * 3000).data) + 2000] ^= 1  # the page was never written to the disk
+path.write_bytes(content)
+log = store.open(KEY, policy)
+print("kept", base_offsets(log))
+for offset in range(log.load().log_end_offset, 9):
+    commit(offset)
+store.close()
+log = open_store(f"lmdb://{root}").open(KEY, policy)
+print("then", base_offsets(log))
+"""
+
+
+@pytest.mark.parametrize("operation", ["commit(6)", "log.truncate(6)", "log.close()"])
+def test_a_sync_that_follows_a_failed_one_does_not_count(tmp_path, operation):
+    """The operating system reports pages that it cannot write once, and may drop them."""
+    script = _FAILED_SYNC.replace("OPERATION", f"lambda: {operation}")
+    environment = {**os.environ, **Faults(tmp_path).environment, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script, str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "failed: " in done.stdout
+    assert "kept [0, 1, 2]" in done.stdout
+    assert f"then {list(range(9))}" in done.stdout
+    assert "a flush failed" in done.stderr
