@@ -204,9 +204,15 @@ class SegmentLog:
         active.watch()
         self._switch(active, meta, sealed)
         self.synced = synced
-        # A new segment with the same base offset that is not synced either has the same marker.
-        if not old_synced and not (old.base_offset == base_offset and not synced):
-            self._remove_marker(old.base_offset)
+        if not old_synced:
+            self._end_marker(old.base_offset, is_kept=old.base_offset == base_offset and not synced)
+
+    def _end_marker(self, base_offset: int, *, is_kept: bool) -> None:
+        """Remove the marker of a segment that was sealed, or make it that of the segment with the same base offset."""
+        if is_kept:
+            self._marker(base_offset).write_bytes(self._context.boot_id.encode())  # `_truncate_active` has emptied it
+        else:
+            self._remove_marker(base_offset)
 
     def _remove_marker(self, base_offset: int) -> None:
         """Durably remove the marker of unsynced writes: after a power cut, a synced segment would be salvaged."""
@@ -225,8 +231,9 @@ class SegmentLog:
         path = self._path(base_offset)
         handle = make_segment(draft_path(path), settings, meta, kept)
         try:
-            if not settings.synced:
-                write_durably(self._marker(base_offset), self._context.boot_id.encode())
+            marker = self._marker(base_offset)
+            if not settings.synced and not marker.exists():
+                write_durably(marker, self._context.boot_id.encode())
             draft_path(path).replace(path)
             sync_directory(self._directory)
         except BaseException:
@@ -352,7 +359,14 @@ class SegmentLog:
             self._replace_from(max(index, 0), base_offset)
 
     def _truncate_active(self, end_offset: int, rebuilt: Mapping[int, bytes]) -> None:
+        """Truncate the active segment. If it is written without syncs and batches are dropped, the log continues in a
+        new one. Otherwise new batches could be written to the pages of those that are dropped, and if a power cut undid
+        that, a salvage would find valid batches there. It is salvaged if the process is killed before that.
+        """
         before = self.state.meta
+        is_to_seal = not self.synced and end_offset < before.log_end_offset
+        if is_to_seal:
+            self._distrust()
         start_offset = before.log_start_offset
         rows = alive(self.rows(), start_offset)
         meta = self._write(
@@ -361,6 +375,8 @@ class SegmentLog:
         if not self.synced:
             self._sync()
         self._publish(meta)
+        if is_to_seal:
+            self.start_segment(meta.log_end_offset, synced=False)
 
     def _make_truncated(self, base_offset: int, end_offset: int, rebuilt: Mapping[int, bytes], *, exists: bool) -> None:
         """Create the file that replaces all segments from `base_offset` on; after it has returned, recovery finishes

@@ -153,6 +153,12 @@ def _cut(bench: Bench, index: int):
     return lambda: bench.log.truncate(end)
 
 
+def _cut_unsynced(bench: Bench):
+    _roll(bench)()  # the segment of a log that was opened is written with syncs
+    bench.append(2)
+    return _cut(bench, -1)
+
+
 def _open(bench: Bench):
     bench.log.close()
 
@@ -198,6 +204,7 @@ SCENARIOS = {
     "swap": Scenario(_swap, _swapped),
     "compact": Scenario(_compact, _swapped),
     "truncate the active segment": Scenario(lambda bench: _cut(bench, -1), _cut_off),
+    "truncate the active segment without sync": Scenario(_cut_unsynced, _cut_off, UNSYNCED),
     "truncate into a sealed segment": Scenario(lambda bench: _cut(bench, 1), _cut_off),
     "open": Scenario(_open, _same),
     "open without sync": Scenario(_open, _same, UNSYNCED),

@@ -22,6 +22,7 @@ SCENARIOS = {
     "swap": 8,
     "compact": 15,
     "truncate the active segment": 3,
+    "truncate the active segment without sync": 15,
     "truncate into a sealed segment": 15,
     "open": 2,
     "open without sync": 2,

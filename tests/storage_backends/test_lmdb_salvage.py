@@ -1,20 +1,27 @@
 """What a salvage of a segment that was written without syncs keeps, and what it must not keep."""
 
-from contextlib import contextmanager
+import errno
+import shutil
+from contextlib import contextmanager, suppress
+from struct import Struct
 
 import lmdb
 import pytest
-from system_crash import OPTIONS, after_a_crash, directory, reopened
+from system_crash import OPTIONS, PAGE_CACHE, after_a_crash, directory, reopened
 
 from odradek.partitions.model import EpochStart, LogWrite
-from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.interface import LogPolicy, StoreError
+from odradek.storage_backends.lmdb_segments import segment_log
 from odradek.storage_backends.lmdb_segments.layout import GAPS, LOG_DB, U64, segment_name
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
-from odradek.storage_backends.testing.access import base_offsets
+from odradek.storage_backends.testing.access import base_offsets, contents
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
 
 PAGE = 4096
+OVERFLOW_PAGES = Struct("<10xHI")
+OVERFLOW = 4
+"""The flags of pages with one large value; the number of these pages follows them."""
 
 
 @pytest.fixture
@@ -110,6 +117,86 @@ class TestGaps:
         store.close()
         with editing(directory(root) / segment_name(0)) as (txn, _):
             assert not rows(txn, GAPS)
+
+
+def files_of(root):
+    return {path.stat().st_ino: path.read_bytes() for path in directory(root).glob("*.lmdb")}
+
+
+def after_a_power_cut(root, copy, before):
+    """Copy a store that is open as a power cut leaves it, without some of the pages written since `before`: a batch has
+    its earlier content if another one had the same offset on the same pages.
+    """
+    shutil.copytree(root, copy)
+    for marker in directory(copy).glob("*.unsynced"):
+        marker.write_text("00000000-another-boot")
+        segment = marker.with_suffix(".lmdb").name
+        old = before.get((directory(root) / segment).stat().st_ino, b"")
+        now = bytearray((directory(copy) / segment).read_bytes())
+        for begin in range(0, len(now), PAGE):
+            flags, count = OVERFLOW_PAGES.unpack_from(now, begin)
+            end = begin + count * PAGE
+            if flags == OVERFLOW and now[begin : begin + 24] == old[begin : begin + 24]:  # the header, and the offset
+                now[begin:end] = old[begin:end]
+        (directory(copy) / segment).write_bytes(now)
+    return reopened(copy)
+
+
+@pytest.mark.parametrize(("kept", "dropped", "size_bytes"), [(0, 40, 15_000), (10, 50, 60_000)])
+class TestTruncation:
+    """Without the power cut the batches that are dropped have other content than those written in their place."""
+
+    def write(self, log, start, count, content, size_bytes):
+        for offset in range(start, start + count):
+            log.commit([LogWrite([make_batch(offset, payload=content * (size_bytes // 3))])], sync=False)
+
+    def opened(self, root, kept, dropped, size_bytes):
+        store = LmdbStore(root, OPTIONS)
+        log = store.open(KEY, PAGE_CACHE)
+        self.write(log, 0, kept, b"old", size_bytes)
+        self.write(log, kept, dropped, b"OLD", size_bytes)
+        return store, log
+
+    def test_batches_that_were_dropped_do_not_come_back(self, root, tmp_path, kept, dropped, size_bytes):
+        store, log = self.opened(root, kept, dropped, size_bytes)
+        log.truncate(kept)
+        before = files_of(root)
+        self.write(log, kept, dropped, b"NEW", size_bytes)
+        after, log = after_a_power_cut(root, tmp_path / "after", before)
+        assert not [offset for offset, batch in contents(log).items() if b"OLD" in batch]
+        assert log.load().log_end_offset == kept + dropped
+        after.close()
+        store.close()
+
+    @pytest.mark.parametrize("call", ["create_env", "sync_directory"])
+    def test_nor_after_a_truncation_that_did_not_end(
+        self, root, tmp_path, kept, dropped, size_bytes, call, monkeypatch
+    ):
+        """It fails in one process; another is killed there."""
+        store, log = self.opened(root, kept, dropped, size_bytes)
+
+        def fail(*_):
+            shutil.copytree(root, tmp_path / "killed", dirs_exist_ok=True)
+            raise OSError(errno.ENOSPC, "full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(segment_log, call, fail)
+            with pytest.raises(StoreError):
+                log.truncate(kept)
+        with suppress(StoreError):
+            log.close()
+        stores = [store, LmdbStore(tmp_path / "killed", OPTIONS)]
+        for number, each in enumerate(stores):
+            at = (root, tmp_path / "killed")[number]
+            log = each.open(KEY, PAGE_CACHE)
+            assert base_offsets(log) == list(range(kept))
+            before = files_of(at)
+            self.write(log, kept, dropped, b"NEW", size_bytes)
+            after, log = after_a_power_cut(at, tmp_path / f"after-{number}", before)
+            assert not [offset for offset, batch in contents(log).items() if b"OLD" in batch]
+            assert log.load().log_end_offset == kept + dropped
+            after.close()
+            each.close()
 
 
 class TestDamagedPages:
