@@ -320,7 +320,9 @@ class PartitionStore(Protocol):
         ...
 
     def configure(self, policy: LogPolicy) -> None:
-        """Set the policy from the next commit on. If `durable` changes, that commit may start a new segment."""
+        """Set the policy from the next commit on. If `durable` changes, that commit or a later one may start a new
+        segment.
+        """
         ...
 
     def segments(self) -> Sequence[SegmentInfo]:

@@ -44,9 +44,33 @@ class TestMarker:
         commit(log, 1)
         log.configure(PAGE_CACHE)
         commit(log, 2)
-        assert markers(root) == ["00000000000000000002.unsynced"]
+        assert markers(root) == []  # the segment is too small to be sealed
+        fill(log, 1, start=3, size_bytes=64 * 1024)
+        commit(log, 4)
+        assert markers(root) == ["00000000000000000004.unsynced"]
         store.close()
         assert markers(root) == []
+
+    @pytest.mark.parametrize(("count", "bases"), [(10, [0, 22]), (30, [0, 30])])
+    def test_it_stands_again_when_a_log_that_was_closed_is_written_to(self, root, count, bases):
+        """Else each commit would be synced until the segment is full. The size of a commit here is 3,061 bytes."""
+        store = LmdbStore(root, OPTIONS)
+        log = store.open(KEY, PAGE_CACHE)
+        for offset in range(count):
+            commit(log, offset)
+        log.close()
+        log = store.open(KEY, PAGE_CACHE)
+        at_once = 0
+        for offset in range(count, 40):
+            write = LogWrite([make_batch(offset, payload=b"p" * 3000)])
+            if log.commit_at_once([write]):
+                at_once += 1
+            else:
+                log.commit([write], sync=False)
+        assert [each.base_offset for each in log.segments()] == bases
+        assert markers(root) == [f"{bases[-1]:020d}.unsynced"]
+        assert at_once == 39 - bases[-1]
+        store.close()
 
     def test_a_sealed_segment_has_none(self, root):
         store = LmdbStore(root, OPTIONS)
