@@ -80,6 +80,12 @@ class MetadataFeed:
                 self._quorum.changes.notify()
         if self._controller.epoch is not None and not self._publisher.logged.cluster_id:
             await self._controller.found(self._new_cluster_id())
-        is_current = self._controller.epoch is not None or self._quorum.core.is_caught_up
+        is_current = self._controller.epoch is not None or self._has_all()
         if is_current and not self.caught_up.is_set() and self._publisher.logged.cluster_id:
+            self._publisher.begin_counting()
             self.caught_up.set()
+
+    def _has_all(self) -> bool:
+        """True if the image has all that is committed: more may have been committed while the log was read."""
+        core = self._quorum.core
+        return core.is_caught_up and self._reader.next_offset >= core.high_watermark

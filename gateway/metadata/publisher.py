@@ -9,9 +9,9 @@ from uuid import UUID
 
 from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, with_broker
 from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.elections import ElectionCounts
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.env.signals import Watchable
-from odradek.gateway.metadata.elections import Elections
 
 Reaction = Callable[[MetadataDelta, MetadataImage], None]
 """Reacts to a delta and the resulting image. It neither waits nor raises."""
@@ -21,13 +21,15 @@ class MetadataPublisher:
     """Holds the newest committed image, and calls the reactions, in their order, on the Trio thread.
 
     `logged` is the image of the metadata log; `image` also shows this broker's current state while its registration
-    cannot be written. `changes` is notified after the reactions. `elections` are counted for the metrics.
+    cannot be written. `changes` is notified after the reactions. `elections` are those since `begin_counting`, for the
+    metrics; any thread may read them.
     """
 
     def __init__(self) -> None:
         self.image = self.logged = MetadataImage()
         self.changes = Watchable()
-        self.elections = Elections()
+        self.elections = ElectionCounts()
+        self._is_counting = False
         self._reactions: tuple[Reaction, ...] = ()
         self._registration: BrokerRegistration | None = None
 
@@ -40,10 +42,15 @@ class MetadataPublisher:
         assert delta.before is self.logged, "a delta follows the image that was published last"
         self.logged = delta.apply()
         self._show()
-        self.elections.on_published(delta, self.image)
+        if self._is_counting:
+            self.elections.add(delta.elections)
         for act in self._reactions:
             act(delta, self.image)
         self.changes.notify()
+
+    def begin_counting(self) -> None:
+        """Count elections from now on: this node has caught up, and what it has published so far is not new."""
+        self._is_counting = True
 
     def show_broker(self, registration: BrokerRegistration) -> None:
         """Show this broker's current state in the image, in place of the logged one."""

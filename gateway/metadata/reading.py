@@ -31,6 +31,11 @@ class MetadataReader:
         self._config = config
         self._next_offset = 0
 
+    @property
+    def next_offset(self) -> int:
+        """The end of what was read and published, batches without metadata included."""
+        return max(self._next_offset, self._publisher.logged.offset + 1)
+
     async def open(self) -> None:
         """Open the quorum, and load the newest snapshot. Converts these errors to CoordinatorUnavailable."""
         try:
@@ -61,7 +66,7 @@ class MetadataReader:
         replica, publisher = self._quorum.replica, self._publisher
         await replica.ensure_open()
         await self.load_snapshot()
-        offset = max(self._next_offset, publisher.logged.offset + 1)
+        offset = self.next_offset
         end = replica.log.high_watermark
         if offset >= end:
             return

@@ -57,6 +57,7 @@ async def start_metadata(
     try:
         await reader.open()
         await controller.load()
+        metadata.begin_counting()
         if metadata.image.cluster_id:
             await cluster_id.take_logged(metadata.image.cluster_id)
         elif not is_new:

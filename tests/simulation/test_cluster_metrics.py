@@ -98,6 +98,8 @@ def test_the_death_of_a_broker_is_told(caplog: pytest.LogCaptureFixture):
         expands = [scrapes.of(each, f"{MANAGER}isrexpands_total") for each in (witness, other)]
         assert sum(expands) == 3
         assert len(lines(caplog, f"reason=replica {victim} joins at offset")) == 3
+        scrapes.begin(cluster, victim)
+        assert scrapes.of(victim, f"{STATS}leaderelectionrateandtimems_count") == 0, "it was elected while it was away"
 
     with_scrapes(play)
 

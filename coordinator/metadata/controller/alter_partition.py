@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from odradek.coordinator.metadata.controller.broker_changes import may_lead_now
-from odradek.coordinator.metadata.controller.partition_change import (
+from odradek.coordinator.metadata.controller.partition_change import Election, Wanted, change_partition
+from odradek.coordinator.metadata.controller.replication_settings import replication_settings
+from odradek.coordinator.metadata.image.image import (
     RECOVERED,
     RECOVERING,
-    Election,
-    Wanted,
-    change_partition,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
 )
-from odradek.coordinator.metadata.controller.replication_settings import replication_settings
-from odradek.coordinator.metadata.image.image import MetadataImage, PartitionImage, TopicImage
 from odradek.coordinator.metadata.image.replay import changed_partition
 from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.wire.errors import ErrorCode

@@ -25,13 +25,10 @@ from enum import Enum
 from typing import Final
 from uuid import UUID
 
-from odradek.coordinator.metadata.image.image import NO_LEADER, PartitionImage
+from odradek.coordinator.metadata.image.image import NO_LEADER, RECOVERING, PartitionImage
 from odradek.wire.stored.metadata_records import PartitionChangeRecord
 from odradek.wire.values import immutable, mutable
 
-RECOVERED: Final = 0
-RECOVERING: Final = 1
-"""The recovery state of a leader from an unclean election, until it proposes that it has recovered."""
 _LEADER_UNCHANGED: Final = -2
 _STATE_UNCHANGED: Final = -1
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
+from odradek.coordinator.metadata.image.elections import ElectionCounts
 from odradek.coordinator.metadata.image.image import (
     BrokerImage,
     ConfigKey,
@@ -155,8 +156,8 @@ class TopicsDelta:
 class MetadataDelta:
     """Changes on top of an image.
 
-    `offset` and `epoch` are those of the last replayed record. The contents are changed only by `replay.py` and
-    `difference.py`.
+    `offset` and `epoch` are those of the last replayed record, `elections` those that the replayed records report. The
+    contents are changed only by `replay.py` and `difference.py`.
     """
 
     def __init__(self, before: MetadataImage | None = None) -> None:
@@ -169,6 +170,7 @@ class MetadataDelta:
         self.brokers: MapDelta[int, BrokerImage] = MapDelta(self.before.brokers)
         self.controllers: MapDelta[int, ControllerImage] = MapDelta(self.before.controllers)
         self.topics = TopicsDelta(self.before)
+        self.elections = ElectionCounts()
         self.configs: MapDelta[ConfigKey, Mapping[str, str]] = MapDelta(self.before.configs)
         self.quotas: MapDelta[QuotaEntity, Mapping[str, float]] = MapDelta(self.before.quotas)
         self.scram: MapDelta[ScramKey, ScramCredential] = MapDelta(self.before.scram)

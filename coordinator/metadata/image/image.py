@@ -21,6 +21,9 @@ ScramKey = tuple[str, int]
 """A user's name, and the number of a SCRAM mechanism (1 SHA-256, 2 SHA-512)."""
 
 NO_LEADER: Final = -1
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""The recovery state of a leader from an unclean election, until it proposes that it has recovered."""
 NO_FEATURES: Final[Mapping[str, tuple[int, int]]] = {}
 _NO_CONFIGS: Final[Mapping[str, str]] = {}
 
@@ -91,7 +94,7 @@ class PartitionImage:
     removing_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
-    leader_recovery_state: int = 0
+    leader_recovery_state: int = RECOVERED
     directories: tuple[UUID, ...] = ()
 
 

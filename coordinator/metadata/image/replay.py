@@ -86,6 +86,7 @@ def _partition(delta: MetadataDelta, record: PartitionRecord) -> None:
 def _partition_change(delta: MetadataDelta, record: PartitionChangeRecord) -> None:
     """Change a partition."""
     before = delta.topics.partition(record.topic_id, record.partition_id)
+    delta.elections.count(before, record)
     delta.topics.set_partition(record.topic_id, record.partition_id, changed_partition(before, record))
 
 

@@ -8,13 +8,15 @@ from gateway_client import RawClient
 
 from odradek.coordinator.metadata.controller.brokers import BrokerRegistration
 from odradek.coordinator.metadata.image.delta import MetadataDelta
+from odradek.coordinator.metadata.image.elections import ElectionCounts
 from odradek.coordinator.metadata.image.image import ListenerImage, MetadataImage
 from odradek.coordinator.metadata.image.replay import replay
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.wire.stored.metadata_records import TopicRecord
+from odradek.wire.schema.schema import Message
+from odradek.wire.stored.metadata_records import PartitionChangeRecord, PartitionRecord, TopicRecord
 
 
 def topic_added(before: MetadataImage, number: int) -> MetadataDelta:
@@ -57,6 +59,25 @@ def test_a_broker_that_is_not_in_the_log_yet_is_shown_in_every_image():
     assert publisher.image.brokers[7].listeners == {"PLAINTEXT": listener}
     assert publisher.image.topic("t1") is not None
     assert not publisher.logged.brokers
+
+
+def test_elections_count_once_the_node_has_caught_up():
+    publisher = MetadataPublisher()
+
+    def publish(*records: Message) -> None:
+        delta = MetadataDelta(publisher.logged)
+        for record in records:
+            replay(delta, record, delta.offset + 1, 1)
+        publisher.publish(delta)
+
+    topic_id = UUID(int=1)
+    first = PartitionRecord(topic_id=topic_id, replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=0)
+    second = PartitionChangeRecord(topic_id=topic_id, leader=2)
+    publish(TopicRecord(name="t", topic_id=topic_id), first, second)
+    publisher.begin_counting()
+    assert publisher.elections == ElectionCounts()
+    publish(PartitionChangeRecord(topic_id=topic_id, leader=1), second)
+    assert publisher.elections == ElectionCounts(leaders=2)
 
 
 def test_after_a_failed_write_the_next_delta_follows_the_published_image():
