@@ -9,7 +9,6 @@ from odradek.coordinator.configs.definition import ResourceType
 from odradek.coordinator.metadata.image.image import NO_LEADER, MetadataImage, PartitionImage
 from odradek.gateway.assembly import Services
 from odradek.gateway.metrics.families import counted, counters, gauge, gauges
-from odradek.gateway.replication.replica import ReplicaState
 
 _LABELS = ("topic", "partition")
 
@@ -64,8 +63,9 @@ def partition_metrics(services: Services, image: MetadataImage) -> Iterator[Metr
     )
     yield gauge(f"{manager}underminisrpartitioncount", "Led partitions under min.insync.replicas.", found.under_min_isr)
     yield gauge(f"{manager}atminisrpartitioncount", "Led partitions at min.insync.replicas.", found.at_min_isr)
-    offline = sum([replica.state is ReplicaState.FAILED for replica in services.replicas.opened()])
-    yield gauge(f"{manager}offlinereplicacount", "Replicas of this broker whose log has failed.", offline)
+    offline = sum([replica.is_failing for replica in services.replicas.opened()])
+    doc = "Replicas of this broker whose log could not be opened, or not be written, at the last attempt."
+    yield gauge(f"{manager}offlinereplicacount", doc, offline)
     yield gauge(f"{manager}reassigningpartitions", "Led partitions that are being reassigned.", found.reassigning)
     yield from _isr_changes(services)
     yield from _controller(image, found)

@@ -381,6 +381,11 @@ class PartitionLog(Watchable):
         return self._recovery.writing.wait_ms
 
     @property
+    def is_failing(self) -> bool:
+        """True if the log cannot be opened or written, also between two attempts; may be called from any thread."""
+        return self._recovery.is_failing
+
+    @property
     def is_first_failure(self) -> bool:
         """True if the log has failed once and was not retried since, for a cause that affects only this log."""
         return self._recovery.is_first

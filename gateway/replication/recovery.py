@@ -79,6 +79,11 @@ class Recovery:
         self._refused = 0
 
     @property
+    def is_failing(self) -> bool:
+        """True if the last attempt to open the log, or the last to write to it, has failed. From any thread."""
+        return self.opening.is_failing or self.writing.is_failing
+
+    @property
     def is_first(self) -> bool:
         """True if the current failure has one failed attempt so far, and a cause that affects only this log."""
         return self._failures == 1 and not self._common
@@ -111,7 +116,7 @@ class Recovery:
     def succeeded(self, timer: RetryTimer, log_end_offset: int) -> None:
         """Note an attempt that succeeded."""
         timer.succeeded()
-        if self._failures and not self.opening.is_failing and not self.writing.is_failing:
+        if self._failures and not self.is_failing:
             text = "partition loaded again partition=%s log_end_offset=%d failed_attempts=%d refused_attempts=%d"
             args = (self._name, log_end_offset, self._failures, self._refused)
             if self._common:

@@ -1,5 +1,6 @@
 """The metrics endpoint of a real broker: the values that Prometheus reads match the clients' requests."""
 
+import errno
 import json
 import re
 import socket
@@ -12,12 +13,14 @@ from pathlib import Path
 from wsgiref.simple_server import make_server
 
 import pytest
+from damages import zero
 from gateway_brokers import ProcessBroker, environment, free_port
 from gateway_client import RawClient, batch_of, produce_request
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.gateway.metrics.endpoint import CLIENT_TIMEOUT_S, RequestHandler
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -118,6 +121,38 @@ def test_the_lag_of_a_group_is_reported(broker: ProcessBroker, port: int):
     assert now("kafka_consumergroup_lag", **labels) == 2
     assert now("kafka_coordinator_group_groupmetadatamanager_numgroups") == 1
     assert now("odradek_groups", protocol="classic", state="Empty") == 1
+
+
+FAILED = "kafka_server_replicamanager_offlinereplicacount"
+
+
+def test_a_log_that_cannot_be_written_counts_as_failed_until_a_write_succeeds(tmp_path: Path, port: int, faults):
+    arguments = ("--metrics", f"127.0.0.1:{port}", "--set", "odradek.log.retry.backoff.max.ms=50")
+    with ProcessBroker(tmp_path / "data", *arguments) as broker, RawClient(broker.address) as client:
+        client.create_topic("t")
+        assert client.produce("t", batch_of(b"before")).error_code == 0
+        assert scrape(port)(FAILED) == 0
+        faults.fail("/t-0.", calls=["pwrite"], error=errno.EIO)
+        assert client.produce("t", batch_of(b"lost")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert scrape(port)(FAILED) == 1
+        assert client.values("t") == [b"before"], "it is open again, and is read"
+        assert scrape(port)(FAILED) == 1
+        faults.lift()
+        while client.produce("t", batch_of(b"after")).error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+            assert scrape(port)(FAILED) == 1
+        assert scrape(port)(FAILED) == 0
+
+
+def test_a_log_that_was_damaged_before_the_start_counts_as_failed(tmp_path: Path, port: int):
+    broker = ProcessBroker(tmp_path / "data", "--metrics", f"127.0.0.1:{port}")
+    with broker, RawClient(broker.address) as client:
+        client.create_topic("t")
+        client.produce("t", batch_of(b"value"))
+    [segment] = (tmp_path / "data").glob("t-0.*/*.lmdb")
+    zero(segment)
+    with broker, RawClient(broker.address) as client:
+        assert client.produce("t", batch_of(b"value")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert scrape(port)(FAILED) == 1
 
 
 def test_health_is_reported(broker: ProcessBroker, port: int):
