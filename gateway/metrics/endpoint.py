@@ -59,6 +59,8 @@ class Health:
         """The reason why clients should not be sent here, or None."""
         if self._services.stopping:
             return "the broker drains"
+        if not self._services.life.ready.is_set():  # the image may have an earlier registration that is not fenced
+            return "the broker has not registered, or the controller has not unfenced it"
         config = self._services.config
         broker = self._services.metadata.image.brokers.get(config.node_id)
         if config.node.is_broker and (broker is None or broker.fenced):

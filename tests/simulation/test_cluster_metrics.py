@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from test_three_nodes import NODES, Cluster, with_cluster
 
 from odradek.gateway.metrics.collector import BrokerCollector
+from odradek.gateway.metrics.endpoint import Health
 from odradek.gateway.metrics.raft import ElectionTimes
 from odradek.wire.errors import ErrorCode
 
@@ -100,6 +101,28 @@ def test_the_death_of_a_broker_is_told(caplog: pytest.LogCaptureFixture):
         assert len(lines(caplog, f"reason=replica {victim} joins at offset")) == 3
         scrapes.begin(cluster, victim)
         assert scrapes.of(victim, f"{STATS}leaderelectionrateandtimems_count") == 0, "it was elected while it was away"
+
+    with_scrapes(play)
+
+
+def test_a_broker_is_ready_when_it_serves_and_not_because_its_earlier_process_did():
+    async def play(cluster: Cluster, _: Scrapes) -> None:
+        victim = next(number for number in NODES if number != cluster.active)
+        host = cluster.hosts[victim]
+        await cluster.crash(victim, power_cut=False)
+        host.start(cluster.nursery)
+        await host.ready()
+        assert host.broker is not None
+        services = host.broker.services
+        health = Health(services)
+        was_listed = False
+        while not services.life.ready.is_set():
+            assert health.ready() is not None
+            known = services.metadata.image.brokers.get(victim)
+            was_listed |= known is not None and not known.fenced
+            await trio.sleep(0.001)
+        assert was_listed, "its image has the registration of the earlier process"
+        assert health.ready() is None
 
     with_scrapes(play)
 
