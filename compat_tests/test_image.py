@@ -124,7 +124,8 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
 
 def test_a_round_trip_a_drain_and_a_restart(image):
     records = [b"%d" % number for number in range(100)]
-    with started(image, KAFKA_LOG_RETENTION_HOURS="5", CLUSTER_ID=CLUSTER_ID) as broker:
+    variables = {"KAFKA_LOG_RETENTION_HOURS": "5", "ODRADEK_METRICS_LISTEN": "127.0.0.1:9404", "CLUSTER_ID": CLUSTER_ID}
+    with started(image, **variables) as broker:
         written(broker.bootstrap, "trip", 100)
         assert read(broker.bootstrap, "trip", 100) == records
         assert broker.exec("id", "-u") == "1000"
@@ -132,6 +133,8 @@ def test_a_round_trip_a_drain_and_a_restart(image):
         assert "odradek\0serve" in broker.exec("cat", "/proc/1/cmdline")  # no shell that would not forward signals
         assert settings(broker.bootstrap)["log.retention.hours"] == "5"
         assert cluster_id(broker.bootstrap) == CLUSTER_ID
+        page = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9404/health/ready').read().decode())"
+        assert broker.exec("python3", "-c", page) == "ok"
         assert broker.stop() == 0
         assert "draining" in broker.log()
         run("docker", "start", broker.name)

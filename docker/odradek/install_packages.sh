@@ -17,7 +17,7 @@ fi
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 cd "$source"
-$UV export --quiet --locked --no-dev --extra cli --no-emit-project --output-file "$work/locked.txt"
+$UV export --quiet --locked --no-dev --extra cli --extra metrics --no-emit-project --output-file "$work/locked.txt"
 $UV pip install --quiet --link-mode=copy --target "$target" --only-binary :all: --require-hashes -r "$work/locked.txt" "$@"
 $UV build --quiet --wheel --out-dir "$work"
 $UV pip install --quiet --link-mode=copy --target "$target" --no-deps "$work"/*.whl "$@"
