@@ -87,12 +87,14 @@ class BrokerCollector(Collector):
         yield gauge("odradek_commit_pending_bytes", "Bytes that wait for a commit or are being committed.", pending)
 
     def _topics(self) -> Iterator[Metric]:
-        topics = sorted(self._services.replicas.traffic.topics.items())
+        counts = self._services.replicas.traffic.counts
+        topics = sorted(counts.topics.items())
         for end, (doc, number) in TOPIC_COUNTERS.items():
             name = f"kafka_server_brokertopicmetrics_{end}"
             family = counters(name, doc, ("topic",), [((topic,), number(traffic)) for topic, traffic in topics])
-            # Kafka has the sum of all topics under the same name, without the topic label.
-            family.add_sample(f"{name}_total", {}, sum([number(traffic) for _, traffic in topics]))
+            # Kafka has the sum of all topics, deleted ones included, under the same name without the topic label.
+            total = sum([number(traffic) for _, traffic in topics], number(counts.deleted))
+            family.add_sample(f"{name}_total", {}, total)
             yield family
 
     def _loop(self) -> Iterator[Metric]:

@@ -169,6 +169,8 @@ class Replicas:
         deleted = delta.topics.deleted_topics()
         for topic in deleted:
             self._retire(topic)
+        if deleted:
+            self.traffic.forget([topic.name for topic in deleted])
         if delta.configs.changed:  # first: with a smaller ISR and the old min.insync.replicas, a leader could commit
             self._configure(delta, image)
         self._assign(delta, image)
@@ -211,7 +213,6 @@ class Replicas:
             self._retired[key] = replica
 
     def _retire(self, topic: TopicImage) -> None:
-        self.traffic.forget(topic.name)
         for index in range(len(topic.partitions)):
             replica = self._replicas.get((topic.name, index))
             if replica is not None and replica.key.topic_id == topic.topic_id:

@@ -1,5 +1,8 @@
 """Counts clients' writes to, and reads from, each topic of this broker."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 
 class TopicTraffic:
     """The counts of one topic since the broker started. Written on the Trio thread; any thread may read it."""
@@ -34,9 +37,21 @@ class TopicTraffic:
         self.produces += 1
         self.failed_produces += 1
 
+    def add(self, other: "TopicTraffic") -> None:
+        """Add the counts of another topic."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Counts(NamedTuple):
+    """The counts of each topic by name, and the sums of the topics that were deleted."""
+
+    topics: dict[str, TopicTraffic]
+    deleted: TopicTraffic
+
 
 class Traffic:
-    """The traffic of all topics, by name; deleted topics are removed.
+    """The traffic of all topics. `counts` is replaced when topics are deleted: read it once, from any thread.
 
     `replicated_in_bytes` were fetched from leaders, `replicated_out_bytes` sent to followers.
     """
@@ -44,15 +59,21 @@ class Traffic:
     def __init__(self) -> None:
         self.replicated_in_bytes = 0
         self.replicated_out_bytes = 0
-        self.topics: dict[str, TopicTraffic] = {}
+        self.counts = Counts({}, TopicTraffic())
 
     def of(self, topic: str) -> TopicTraffic:
         """The counts of a topic; created if there are none yet."""
-        found = self.topics.get(topic)
+        topics = self.counts.topics
+        found = topics.get(topic)
         if found is None:
-            found = self.topics[topic] = TopicTraffic()
+            found = topics[topic] = TopicTraffic()
         return found
 
-    def forget(self, topic: str) -> None:
-        """Remove the counts of a deleted topic."""
-        self.topics.pop(topic, None)
+    def forget(self, topics: Iterable[str]) -> None:
+        """Remove the counts of deleted topics, and add them to the sums, so that totals do not go back."""
+        left, deleted = dict(self.counts.topics), TopicTraffic()
+        deleted.add(self.counts.deleted)
+        for topic in topics:
+            if (gone := left.pop(topic, None)) is not None:
+                deleted.add(gone)
+        self.counts = Counts(left, deleted)

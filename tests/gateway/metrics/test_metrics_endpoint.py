@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.gateway.metrics.endpoint import CLIENT_TIMEOUT_S, RequestHandler
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -91,6 +92,22 @@ def test_what_clients_did_is_counted(broker: ProcessBroker, port: int):
     assert slowest >= median > 0
     assert (after("kafka_log_logflushstats_logflushrateandtimems_count") or 0) >= 4
     assert after("kafka_log_log_logendoffset", topic="t", partition="0") == 12
+
+
+def test_the_total_of_all_topics_includes_those_that_were_deleted(broker: ProcessBroker, port: int):
+    name = "kafka_server_brokertopicmetrics_messagesin_total"
+    with RawClient(broker.address) as client:
+        client.create_topic("kept")
+        client.call(produce_request("kept", batch_of(b"one")))
+        for _ in range(2):
+            client.create_topic("t")
+            client.call(produce_request("t", batch_of(b"one", b"two")))
+            deleted = client.call(DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),)), 6)
+            assert deleted.responses[0].error_code == 0
+    now = scrape(port)
+    assert now(name) == 5
+    assert now(name, topic="t") is None
+    assert now(name, topic="kept") == 1
 
 
 def test_partitions_and_brokers_are_counted(broker: ProcessBroker, port: int):
