@@ -119,7 +119,10 @@ def _logs(services: Services) -> Iterator[Metric]:
             labels = (replica.key.topic, str(replica.key.index))
             ends.append((labels, log.log_end_offset))
             starts.append((labels, log.log_start_offset))
-            committed.append((labels, log.high_watermark))
+            if replica.follower is None:  # kafka_exporter has one value for a partition: the leader's
+                committed.append((labels, log.high_watermark))
     yield gauges("kafka_log_log_logendoffset", "Log end offset of each open log.", _LABELS, ends)
     yield gauges("kafka_log_log_logstartoffset", "Log start offset of each open log.", _LABELS, starts)
-    yield gauges("kafka_topic_partition_current_offset", "High watermark of each open log.", _LABELS, committed)
+    yield gauges(
+        "kafka_topic_partition_current_offset", "High watermark of each open log that is led here.", _LABELS, committed
+    )

@@ -45,6 +45,10 @@ class Scrapes:
             while self.of(number, name) != value:  # noqa: ASYNC110 - a scrape is all there is
                 await trio.sleep(0.1)
 
+    def reporters(self, name: str, **labels: str) -> list[int]:
+        """The nodes that report this value."""
+        return [each for each in NODES if self._registries[each].get_sample_value(name, labels) is not None]
+
     def sum(self, name: str) -> float:
         return sum(self.of(number, name) for number in NODES)
 
@@ -101,6 +105,19 @@ def test_the_death_of_a_broker_is_told(caplog: pytest.LogCaptureFixture):
         assert len(lines(caplog, f"reason=replica {victim} joins at offset")) == 3
         scrapes.begin(cluster, victim)
         assert scrapes.of(victim, f"{STATS}leaderelectionrateandtimems_count") == 0, "it was elected while it was away"
+
+    with_scrapes(play)
+
+
+def test_the_end_of_a_partition_is_reported_by_its_leader_alone():
+    async def play(cluster: Cluster, scrapes: Scrapes) -> None:
+        leaders = await cluster.settled(1)
+        for index, leader in leaders.items():
+            assert await cluster.produce(leader, index, b"value") == 0
+            labels = {"topic": "t", "partition": str(index)}
+            assert scrapes.reporters("kafka_log_log_logendoffset", **labels) == [*NODES]
+            assert scrapes.reporters("kafka_topic_partition_current_offset", **labels) == [leader]
+            assert scrapes.of(leader, "kafka_topic_partition_current_offset", **labels) == 1
 
     with_scrapes(play)
 
