@@ -19,7 +19,8 @@ _LABELS = ("consumergroup", "topic", "partition")
 def group_metrics(services: Services) -> Iterator[Metric]:
     """Groups by state; committed offsets, and their lag behind the high watermark of logs that are open here.
 
-    The names are kafka_exporter's, since Kafka itself does not report lag.
+    The names are kafka_exporter's, since Kafka itself does not report lag. Lag is missing for partitions of which this
+    broker has no replica: alerts subtract committed offsets from the ends that leaders report.
     """
     states: Counter[str] = Counter()
     offsets: list[tuple[tuple[str, str, str], float]] = []
