@@ -4,10 +4,12 @@
 check returns 200, or 503 with the reason in one line.
 """
 
+import io
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TextIO
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -74,15 +76,36 @@ class RequestHandler(WSGIRequestHandler):
     timeout = CLIENT_TIMEOUT_S
 
     def handle(self) -> None:
-        """Handle the request, unless the client sends none."""
+        """Handle the request, unless the client sends none, or resets the connection."""
         try:
             super().handle()
-        except TimeoutError:
-            log.debug("metrics client sent no request peer=%s", self.client_address[0])
+        except OSError as error:
+            log.debug("metrics client lost peer=%s cause=%s", self.client_address[0], error)
+
+    def get_stderr(self) -> TextIO:
+        """The stream to which the base class writes the traceback of an error."""
+        return _ErrorLog()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method's parameter
         """Log requests at the level of debugging."""
         log.debug("metrics request peer=%s %s", self.client_address[0], format % args)
+
+
+class _ErrorLog(io.StringIO):
+    """Logs the exception that is being handled, in place of the traceback that was written to it."""
+
+    def flush(self) -> None:
+        error = sys.exc_info()[1]
+        level = logging.DEBUG if isinstance(error, OSError) else logging.ERROR
+        log.log(level, "cannot answer a metrics request", exc_info=error)
+
+
+class MetricsServer(ThreadingWSGIServer):
+    """Serves each client in a thread of its own."""
+
+    def handle_error(self, request: object, client_address: tuple[str, int]) -> None:
+        """Log an error that ended the thread of a client."""
+        log.exception("a metrics request failed peer=%s", client_address[0])
 
 
 def application(
@@ -114,7 +137,7 @@ def application(
     return answer
 
 
-class _ServerOnIPv6(ThreadingWSGIServer):
+class _ServerOnIPv6(MetricsServer):
     address_family = trio.socket.AF_INET6
 
 
@@ -125,7 +148,7 @@ async def serve(
     health, elections = Health(services), ElectionTimes(services)
     try:
         app = application(services, health, elections)
-        server_class = _ServerOnIPv6 if ":" in host else ThreadingWSGIServer
+        server_class = _ServerOnIPv6 if ":" in host else MetricsServer
         server = make_server(host, port, app, server_class, handler_class=RequestHandler)
     except OSError as error:
         raise StartError(f"cannot serve metrics at {host}:{port} (odradek.metrics.listen): {error}") from error
