@@ -9,6 +9,7 @@ import trio
 
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import StartError, received_error
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
@@ -67,6 +68,7 @@ class BrokerLifecycle:
         listeners: Mapping[str, tuple[str, int]],
         clean_end: CleanEnd,
         incarnation_id: UUID,
+        repeats: Repeats,
         lost_for: Callable[[int], Sequence[object]] = nothing_lost,
     ) -> None:
         self.unfenced = trio.Event()
@@ -79,6 +81,7 @@ class BrokerLifecycle:
         self._cluster_id = cluster_id
         self._listeners = listeners
         self._clean_end = clean_end
+        self._repeats = repeats
         self._lost_for = lost_for
         self._incarnation_id = incarnation_id
         self._is_fenced = True
@@ -204,7 +207,8 @@ class BrokerLifecycle:
         try:
             answer = await self._channel.call(request, HEARTBEAT_VERSION, timeout_ms, max(attempt_ms // 2, 1))
         except ControllerUnreachableError as error:
-            log.warning("no controller takes heartbeats node_id=%d cause=%s", self._config.node_id, error)
+            text = "no controller takes heartbeats node_id=%d cause=%s"
+            self._repeats.note(text, log, logging.WARNING, text, self._config.node_id, error)
             if stopping:  # not even after an election; most likely the whole cluster stops
                 self.released.set()
             return True

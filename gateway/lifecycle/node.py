@@ -10,6 +10,7 @@ from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
+from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
 from odradek.gateway.metadata.channels import Channels
 from odradek.gateway.metadata.controller import Controller
@@ -43,6 +44,7 @@ class NodeLife:
         listeners: Mapping[str, tuple[str, int]],
         incarnation_id: UUID,
         lost_for: Callable[[int], Sequence[object]],
+        repeats: Repeats,
     ) -> None:
         self.ready = trio.Event()
         self._among_others = trio.Event()
@@ -54,6 +56,7 @@ class NodeLife:
         self._listeners = listeners
         self._incarnation_id = incarnation_id
         self._lost_for = lost_for
+        self._repeats = repeats
         self._clean_end = CleanEnd(store, env)
         self._broker = None
         if not config.node.is_broker:
@@ -75,6 +78,7 @@ class NodeLife:
             self._listeners,
             self._clean_end,
             self._incarnation_id,
+            self._repeats,
             self._lost_for,
         )
 

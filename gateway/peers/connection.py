@@ -33,7 +33,8 @@ class _Waiting(NamedTuple):
 class PeerConnection:
     """A connection to node `node_id` over `transport`.
 
-    `on_lost` is called once, when the connection can no longer be used.
+    `on_answered` is called once, before the first response settles its request, and `on_lost` once, when the
+    connection can no longer be used.
     """
 
     def __init__(
@@ -42,13 +43,16 @@ class PeerConnection:
         transport: Transport,
         client_id: str,
         max_response_bytes: int,
+        on_answered: Callable[["PeerConnection"], None],
         on_lost: Callable[["PeerConnection", PeerCallError], None],
     ) -> None:
         self.node_id = node_id
         self.has_answered = False
+        self.peer = transport.peer
         self._transport = transport
         self._client_id = client_id
         self._reader = FrameReader(max_response_bytes)
+        self._on_answered = on_answered
         self._on_lost = on_lost
         self._correlation_ids = count(1)
         self._waiting: deque[_Waiting] = deque()
@@ -120,7 +124,9 @@ class PeerConnection:
             raise PeerResponseError(self.node_id, f"a response has correlation id {found} instead of {expected}")
         _, response = decode_response(oldest.key, oldest.version, frame)
         self._waiting.popleft()
-        self.has_answered = True
+        if not self.has_answered:
+            self.has_answered = True
+            self._on_answered(self)
         oldest.response.settle(response)
 
     async def _until_lost(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -136,7 +142,7 @@ class PeerConnection:
             self.lose(PeerDisconnectedError(self.node_id, "this node stops"))
 
     def _broken(self, error: OSError) -> PeerDisconnectedError:
-        return PeerDisconnectedError(self.node_id, f"connection to {self._transport.peer} lost: {error}")
+        return PeerDisconnectedError(self.node_id, f"connection to {self.peer} lost: {error}")
 
     def lose(self, error: PeerCallError) -> None:
         """Close the connection, and fail all calls in flight with `error`. Idempotent.

@@ -141,13 +141,15 @@ class Peer:
 
     def _use(self, connecting: Completion[PeerConnection], transport: Transport) -> None:
         self._connection = PeerConnection(
-            self.node_id, transport, self._client_id, self._limits.max_response_bytes, self._on_lost
+            self.node_id,
+            transport,
+            self._client_id,
+            self._limits.max_response_bytes,
+            self._on_answered,
+            self._on_lost,
         )
         self._connection.start(self._nursery)
         self._connecting = None
-        if not self._is_reachable:
-            self._is_reachable = True
-            log.info("connected node_id=%d peer=%s client_id=%s", self.node_id, transport.peer, self._client_id)
         connecting.settle(self._connection)
 
     def _give_up(self, connecting: Completion[PeerConnection], error: PeerCallError) -> None:
@@ -156,6 +158,12 @@ class Peer:
         self._connecting = None
         self._back_off(error)
         connecting.fail(error)
+
+    def _on_answered(self, connection: PeerConnection) -> None:
+        """Note that the node is reachable again. A connection alone does not show it: a process may hang."""
+        if not self._is_reachable:
+            self._is_reachable = True
+            log.info("connected node_id=%d peer=%s client_id=%s", self.node_id, connection.peer, self._client_id)
 
     def _on_lost(self, connection: PeerConnection, error: PeerCallError) -> None:
         self._connection = None

@@ -10,6 +10,7 @@ from odradek.coordinator.metadata.controller.create_topics import create_topics
 from odradek.coordinator.metadata.controller.unregister_broker import unregister_broker
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import load_config
+from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Watchable
 from odradek.gateway.errors import StartError
 from odradek.gateway.lifecycle import CleanEnd
@@ -73,6 +74,7 @@ class Stage:
         self.host = BrokerHost(self.world, "controller", settings=CONTROLLER)
         self.image = Image(self.host)
         self.leadership = Elsewhere()
+        self.repeats = Repeats()
 
     @property
     def services(self):
@@ -111,6 +113,7 @@ class Stage:
             listeners,
             clean_end,
             env.uuid(),
+            self.repeats,
             lambda _time_ms: lost,
         )
 
@@ -187,6 +190,22 @@ def test_a_broker_waits_for_its_controller():
             await broker.unfenced.wait()
 
     on_stage(play)
+
+
+def test_heartbeats_that_no_controller_takes_are_logged_once_and_then_counted(caplog: pytest.LogCaptureFixture):
+    async def play(stage: Stage) -> None:
+        broker = stage.broker()
+        stage.nursery.start_soon(broker.run)
+        await broker.unfenced.wait()
+        stage.leadership.active = None
+        await trio.sleep(50)
+        stage.repeats.report()
+
+    on_stage(play)
+    lines = [
+        record.getMessage() for record in caplog.records if "no controller takes heartbeats" in record.getMessage()
+    ]
+    assert ["times=" in line for line in lines] == [False, True]
 
 
 def refused(stage: Stage, broker: BrokerLifecycle, message: str) -> Callable[[], Awaitable[None]]:

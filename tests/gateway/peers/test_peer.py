@@ -1,5 +1,6 @@
 """Calls to another node: pipelined on one connection, reconnected with back-off, one error for each kind of failure."""
 
+import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -139,6 +140,23 @@ def test_a_call_that_is_out_of_time_ends_the_connection_and_the_next_makes_anoth
         stage.server.script = answer
         assert await stage.call() == 1
         assert len(stage.server.connections) == 2
+
+    on_stage(play, ignore)
+
+
+def test_a_node_that_hangs_is_logged_once_until_it_answers(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "odradek.gateway.peers")
+
+    async def play(stage: Stage) -> None:
+        for _ in range(5):
+            with pytest.raises(PeerTimedOutError):
+                await stage.call(timeout_ms=300)
+        assert len(stage.server.connections) > 1, "it is dialled again, and takes the connections"
+        assert [record.getMessage().split()[0] for record in caplog.records] == ["disconnected"]
+        stage.server.script = answer
+        for _ in range(2):
+            await stage.call()
+        assert [record.getMessage().split()[0] for record in caplog.records] == ["disconnected", "connected"]
 
     on_stage(play, ignore)
 
