@@ -8,10 +8,14 @@ UPPER_US: Final = (
     *(50, 100, 200, 300, 500, 750),
     *(1_000, 1_500, 2_000, 3_000, 5_000, 7_500),
     *(10_000, 15_000, 20_000, 30_000, 50_000, 75_000),
-    *(100_000, 200_000, 500_000),
+    *(100_000, 200_000, 500_000, 510_000),
     *(1_000_000, 2_000_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000),
 )
-"""The upper bounds of the ranges in microseconds; one more range counts longer durations."""
+"""The upper bounds of the ranges in microseconds; one more range counts longer durations.
+
+Fetches that find nothing take slightly more than 500 ms, the default wait of consumers and followers: without a narrow
+range for them, their quantiles would be far too long.
+"""
 RECENT_US: Final = 30_000_000
 RECENT_AT_MOST: Final = 10_000
 """The length of a window of `RecentTimes`, and the number of durations that a window keeps."""

@@ -57,10 +57,11 @@ NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTI
 async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     """Respond when there is enough to read, a partition has an error, or the time-out is reached."""
     services = ctx.services
+    replica_id = replica_id_of(request)
+    ctx.kind = "FetchFollower" if replica_id >= 0 else "FetchConsumer"
     if ctx.session.is_controller:
         return await fetch_metadata_log(ctx, request)
     isolation = ctx.isolation(request.isolation_level)
-    replica_id = replica_id_of(request)
     now_ms = services.env.monotonic_ms()
     fetch = services.fetch_sessions.open(request, ctx.api_version, services.metadata.topic_name, now_ms)
     found, missing = await _look_up(ctx, fetch)

@@ -14,6 +14,7 @@ from odradek.gateway.metrics.raft import ElectionTimes, raft_metrics
 from odradek.gateway.metrics.replication import replication_metrics
 from odradek.gateway.metrics.windows import Windows
 from odradek.gateway.replication.traffic import TopicTraffic
+from odradek.wire.api_keys import ApiKey
 
 TOPIC_COUNTERS: Final[Mapping[str, tuple[str, Callable[[TopicTraffic], int]]]] = {
     "messagesin": ("Records that were appended.", lambda traffic: traffic.messages_in),
@@ -55,7 +56,7 @@ class BrokerCollector(Collector):
             "kafka_network_requestmetrics_requests",
             "Answered requests.",
             ("request", "version"),
-            [((_name(api.name), str(version)), count) for (api, version), count in list(times.by_version.items())],
+            [((_name(request), str(version)), count) for (request, version), count in list(times.by_version.items())],
         )
         yield quantiles(
             "kafka_network_requestmetrics_totaltimems",
@@ -63,12 +64,12 @@ class BrokerCollector(Collector):
             ("request",),
             [
                 (
-                    (_name(api.name),),
+                    (_name(request),),
                     sum(durations.counts),
                     durations.total_us / 1000,
-                    self._windows.quantiles_ms(api, durations, now_s),
+                    self._windows.quantiles_ms(request, durations, now_s),
                 )
-                for api, durations in list(times.by_api.items())
+                for request, durations in list(times.by_api.items())
             ],
         )
         memory = self._services.request_memory.taken_bytes
@@ -110,6 +111,8 @@ class BrokerCollector(Collector):
         )
 
 
-def _name(api: str) -> str:
+def _name(request: ApiKey | str) -> str:
     """`API_VERSIONS` as Kafka writes it: ApiVersions."""
-    return "".join([part.capitalize() for part in api.split("_")])
+    if isinstance(request, str):
+        return request
+    return "".join([part.capitalize() for part in request.name.split("_")])

@@ -42,7 +42,7 @@ def counts(image: MetadataImage, node_id: int, default_min_isr: int) -> Counts:
                 wanted = min(min_isr, len(partition.replicas))
                 under += _is_under_replicated(partition)
                 under_min += len(partition.isr) < wanted
-                at_min += len(partition.isr) == wanted and len(partition.replicas) > 1
+                at_min += len(partition.isr) == wanted
     return Counts(here, led, under, under_min, at_min, offline, not_preferred, reassigning)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from odradek.coordinator.quorum.values import NO_NODE
+from odradek.coordinator.quorum.values import NO_NODE, State
 from odradek.gateway.assembly import Services
 from odradek.gateway.env.durations import RecentTimes
 from odradek.gateway.env.signals import Signal
@@ -53,8 +53,10 @@ def raft_metrics(services: Services, elections: ElectionTimes) -> Iterator[Metri
     committed, end = (math.nan, math.nan) if log is None else (log.high_watermark, log.log_end_offset)
     yield gauge(f"{_RAFT}high_watermark", "Committed end of the metadata log.", committed)
     yield gauge(f"{_RAFT}log_end_offset", "End of this node's metadata log.", end)
-    state = [((core.state.value,), 1)]
-    yield gauges(f"{_RAFT}current_state", "1 for the state of this node.", ("current_state",), state)
+    # Kafka calls a follower that is no voter, such as a node that is only a broker, an observer.
+    state = "observer" if core.state is State.FOLLOWER and not core.is_voter else core.state.value
+    doc = "1 for the state of this node."
+    yield gauges(f"{_RAFT}current_state", doc, ("current_state",), [((state,), 1)])
     now_us = services.env.monotonic_us()
     for name, doc, (average_ms, longest_ms) in (
         ("commit_latency", "a decision's commit", services.controller.commit_times.average_and_longest_ms(now_us)),

@@ -30,8 +30,9 @@ LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
 class RequestContext:
     """One request while it is handled.
 
-    `began_us` is when it was decoded, on the clock of `services.request_times`. `on_sent` has calls that release
-    resources once the reply is sent or dropped, such as leases on store pages.
+    `began_us` is when it was decoded, on the clock of `services.request_times`, and `kind` the name under which it is
+    also counted there. `on_sent` has calls that release resources once the reply is sent or dropped, such as leases on
+    store pages.
     """
 
     api_key: ApiKey
@@ -42,6 +43,7 @@ class RequestContext:
     services: Services
     began_us: int
     on_sent: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    kind: str = ""
     _handled: int = 0
     _turn_due: int = TURN_EVERY
 

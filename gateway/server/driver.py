@@ -252,7 +252,7 @@ class ConnectionDriver:
         else:
             reply = ctx.encode(response)
         pipeline.answer(exchange, reply)
-        self._request_times.answered(ctx.api_key, ctx.api_version, ctx.began_us)
+        self._request_times.answered(ctx.api_key, ctx.api_version, ctx.began_us, ctx.kind)
         unsent = self._send_due()
         if unsent:
             await self._send_rest(unsent)
@@ -266,7 +266,7 @@ class ConnectionDriver:
         try:
             response = completion.result()
             self._pipeline.answer(exchange, () if response is None else ctx.encode(response))
-            self._request_times.answered(ctx.api_key, ctx.api_version, ctx.began_us)
+            self._request_times.answered(ctx.api_key, ctx.api_version, ctx.began_us, ctx.kind)
         except Exception as error:  # noqa: BLE001 - logged at the end, when the replies before are out
             self._pipeline.fail(exchange, error)
         self._send_on()

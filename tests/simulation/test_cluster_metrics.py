@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 from prometheus_client import CollectorRegistry
-from test_three_nodes import NODES, Cluster, with_cluster
+from test_three_nodes import NODES, Cluster, settings, with_cluster
 
 from odradek.gateway.metrics.collector import BrokerCollector
 from odradek.gateway.metrics.endpoint import Health
 from odradek.gateway.metrics.raft import ElectionTimes
+from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.wire.errors import ErrorCode
 
 MANAGER = "kafka_server_replicamanager_"
@@ -48,6 +49,11 @@ class Scrapes:
     def reporters(self, name: str, **labels: str) -> list[int]:
         """The nodes that report this value."""
         return [each for each in NODES if self._registries[each].get_sample_value(name, labels) is not None]
+
+    def states(self, number: int) -> list[str]:
+        families = self._registries[number].collect()
+        samples = [each for family in families for each in family.samples if each.name == f"{RAFT}current_state"]
+        return [each.labels["current_state"] for each in samples]
 
     def sum(self, name: str) -> float:
         return sum(self.of(number, name) for number in NODES)
@@ -118,6 +124,19 @@ def test_the_end_of_a_partition_is_reported_by_its_leader_alone():
             assert scrapes.reporters("kafka_log_log_logendoffset", **labels) == [*NODES]
             assert scrapes.reporters("kafka_topic_partition_current_offset", **labels) == [leader]
             assert scrapes.of(leader, "kafka_topic_partition_current_offset", **labels) == 1
+
+    with_scrapes(play)
+
+
+def test_a_node_that_is_only_a_broker_observes_the_quorum():
+    async def play(cluster: Cluster, scrapes: Scrapes) -> None:
+        listens = {"process.roles": "broker", "node.id": "4", "listeners": "PLAINTEXT://node-4:9092"}
+        cluster.hosts[4] = BrokerHost(cluster.world, "node-4", settings=settings(1) | listens)
+        cluster.hosts[4].start(cluster.nursery)
+        await cluster.serves(4)
+        scrapes.begin(cluster, 4)
+        states = [scrapes.states(number) for number in (cluster.active, 4)]
+        assert states == [["leader"], ["observer"]]
 
     with_scrapes(play)
 

@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from odradek.gateway.metrics.endpoint import CLIENT_TIMEOUT_S, MetricsServer, RequestHandler
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.messages.fetch import FetchRequest, ReplicaState
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -94,6 +95,18 @@ def test_what_clients_did_is_counted(broker: ProcessBroker, port: int):
     assert slowest >= median > 0
     assert (after("kafka_log_logflushstats_logflushrateandtimems_count") or 0) >= 4
     assert after("kafka_log_log_logendoffset", topic="t", partition="0") == 12
+
+
+def test_fetches_of_consumers_and_of_followers_are_also_counted_apart(broker: ProcessBroker, port: int):
+    with RawClient(broker.address) as client:
+        client.create_topic("t")
+        for _ in range(2):
+            client.fetch("t")
+        client.call(FetchRequest(replica_state=ReplicaState(replica_id=2), max_wait_ms=0), 17)
+    now = scrape(port)
+    kinds = ("Fetch", "FetchConsumer", "FetchFollower")
+    assert [now("kafka_network_requestmetrics_totaltimems_count", request=kind) for kind in kinds] == [3, 2, 1]
+    assert now("kafka_network_requestmetrics_requests_total", request="FetchFollower", version="17") == 1
 
 
 def test_the_total_of_all_topics_includes_those_that_were_deleted(broker: ProcessBroker, port: int):

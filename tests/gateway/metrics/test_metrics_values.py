@@ -35,6 +35,13 @@ def test_quantiles_of_nothing_and_of_the_longest():
     assert quantile(durations.counts, 0.99) == UPPER_US[-1]
 
 
+def test_fetches_that_found_nothing_have_the_quantiles_of_their_wait():
+    durations = Durations()
+    for _ in range(100):
+        durations.add(501_300)
+    assert 500_000 < quantile(durations.counts, 0.5) < quantile(durations.counts, 0.99) <= 510_000
+
+
 def test_what_is_older_than_a_minute_counts_no_more():
     windows, durations = Windows(), Durations()
     for _ in range(100):
@@ -73,6 +80,10 @@ def test_partitions_are_counted_where_they_are_led():
         default_min_isr=1,
     )
     assert found == (4, 3, 2, 1, 1, 1, 1, 0)
+
+
+def test_a_partition_with_one_replica_is_at_its_smallest_isr():
+    assert counts(image(partition((1,), (1,), 1)), node_id=1, default_min_isr=1).at_min_isr == 1
 
 
 def test_a_replica_that_is_only_being_added_is_not_missing():
