@@ -1,6 +1,6 @@
 """Registration, heartbeats and shutdown of a node's broker; periodic tasks of the active controller."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -10,12 +10,12 @@ from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
 from odradek.gateway.metadata.channels import Channels
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.starting import is_only_broker
+from odradek.gateway.replication.replicas import Replicas
 from odradek.storage_backends.interface import Store
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ class NodeLife:
         metadata: MetadataPublisher,
         listeners: Mapping[str, tuple[str, int]],
         incarnation_id: UUID,
-        lost_for: Callable[[int], Sequence[object]],
-        repeats: Repeats,
+        replicas: Replicas,
     ) -> None:
         self.ready = trio.Event()
         self._among_others = trio.Event()
@@ -55,8 +54,7 @@ class NodeLife:
         self._metadata = metadata
         self._listeners = listeners
         self._incarnation_id = incarnation_id
-        self._lost_for = lost_for
-        self._repeats = repeats
+        self._replicas = replicas
         self._clean_end = CleanEnd(store, env)
         self._broker = None
         if not config.node.is_broker:
@@ -78,8 +76,8 @@ class NodeLife:
             self._listeners,
             self._clean_end,
             self._incarnation_id,
-            self._repeats,
-            self._lost_for,
+            self._replicas.repeats,
+            self._replicas.lost_for,
         )
 
     @property
