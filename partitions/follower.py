@@ -5,15 +5,16 @@ leader's, limited to what is durable here. Truncation uses epochs (`truncation.p
 records may be above the follower's own high watermark (KIP-101).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from odradek.partitions.model import AbortedTransaction, EpochStart, LogWrite, StoredBatch
+from odradek.partitions.model import AbortedTransaction, EpochStart, LogSnapshot, LogWrite, StoredBatch
 from odradek.partitions.reads import Reads
 from odradek.partitions.results import Appended, EpochEnd, Rejected
 from odradek.partitions.state import PartitionState
 from odradek.partitions.truncation import TruncationPoint, truncation_point
 from odradek.partitions.validation import read_replicated_batches
-from odradek.wire.records.batch import batch_bytes
+from odradek.wire.records.batch import batch_bytes, iter_headers
 
 
 class FetchPosition(NamedTuple):
@@ -26,6 +27,13 @@ class FetchPosition(NamedTuple):
     offset: int
     last_fetched_epoch: int
     log_start_offset: int
+
+
+class Restart(NamedTuple):
+    """How an empty log restarts with a batch that begins below it: truncated to `base_offset`, then with `writes`."""
+
+    base_offset: int
+    writes: Sequence[LogWrite]
 
 
 class Follower(Reads):
@@ -107,6 +115,24 @@ class Follower(Reads):
         epochs.
         """
         return leader_log_start if leader_log_start > self.state.log_end_offset else None
+
+    def restart_with(self, records: memoryview) -> Restart | None:
+        """After `append` has refused `records` with OFFSET_OUT_OF_RANGE: returns how the log must restart with them.
+
+        None unless the log is empty and the first batch contains its end. The leader's log starts inside that batch
+        (DeleteRecords), and a follower that begins there gets all of it. The log start stays where it is. As in Kafka,
+        except that Kafka's log start moves back to the beginning of the batch until the leader's is adopted.
+        """
+        state = self.state
+        end_offset = state.log_end_offset
+        first = next(iter_headers(records, allow_partial_tail=True))
+        if state.log_start_offset < end_offset or not first.base_offset < end_offset <= first.last_offset:
+            return None
+        empty = PartitionState.restore(LogSnapshot(first.base_offset, first.base_offset), state.config)
+        appended = follow(empty, state.leader_epoch, self.leader_id).append(records)
+        if isinstance(appended, Rejected):
+            return None
+        return Restart(first.base_offset, (appended.write, LogWrite(log_start_offset=end_offset)))
 
     def truncation(self, diverging: EpochEnd) -> TruncationPoint:
         """Returns where to truncate, given the leader's largest epoch and its end offset; see `truncation.py`.

@@ -2,7 +2,8 @@
 
     positions of all partitions that may be fetched now
         ──Fetch──► responses, each for the position that was sent
-            records        appended; the next fetch, whose offsets acknowledge them, waits until all are durable
+            records        appended; the next fetch, whose offsets acknowledge them, waits until all are durable.
+                           An empty log that ends inside the first batch is restarted with that batch
             diverging      the log is truncated, and fetched again
             out of range   the log restarts at the leader's log start, or is truncated to its end
             other errors   the partition pauses for `replica.fetch.backoff.ms`, and is fetched again unless an image
@@ -251,17 +252,17 @@ class ReplicaFetcher:
     async def _take(self, asked: _Asked, answers: list[tuple[TopicPartition, PartitionData]]) -> None:
         """Append to all logs first, so that they write concurrently; then wait for the writes and handle the errors."""
         appended: list[tuple[Replica, FetchPosition, PartitionData, Completion[None]]] = []
-        others: list[tuple[Replica, FetchPosition, PartitionData]] = []
+        others: list[tuple[Replica, FetchPosition, PartitionData, Rejected | None]] = []
         for topic_partition, data in answers:
             if topic_partition not in asked:
                 continue
             replica, position = asked[topic_partition]
-            if data.error_code or data.diverging_epoch.epoch >= 0:
-                others.append((replica, position, data))
-                continue
-            durable = self._append(replica, position, data)
-            if durable is not None:
-                appended.append((replica, position, data, durable))
+            is_error = data.error_code or data.diverging_epoch.epoch >= 0
+            result = None if is_error else self._append(replica, position, data)
+            if isinstance(result, Completion):
+                appended.append((replica, position, data, result))
+            elif is_error or result is not None:
+                others.append((replica, position, data, result))
         for replica, position, data, durable in appended:
             try:
                 if not durable.settled:
@@ -270,27 +271,30 @@ class ReplicaFetcher:
                 replica.leader_reports(position.leader_epoch, data.high_watermark, data.log_start_offset)
             except (StoreError, PartitionUnavailable):
                 self._pause(replica)  # the cause is logged, and the log is reopened
-        for replica, position, data in others:
-            await self._handle_error(replica, position, data)
+        for replica, position, data, refusal in others:
+            await self._handle_error(replica, position, data, refusal)
 
-    def _append(self, replica: Replica, position: FetchPosition, data: PartitionData) -> Completion[None] | None:
+    def _append(
+        self, replica: Replica, position: FetchPosition, data: PartitionData
+    ) -> Completion[None] | Rejected | None:
         try:
             result = replica.take_fetched(position, _joined(data))
         except PartitionUnavailable:
             self._pause(replica)
             return None
-        if isinstance(result, Rejected):
-            self._note(replica, f"{result.error.name} {result.message}")
-            self._pause(replica)
-            return None
         role = replica.follower
-        if result is not None and role is not None:
+        if isinstance(result, Completion) and role is not None:
             self.lags[replica.key.topic, replica.key.index] = max(0, data.high_watermark - role.state.log_end_offset)
         return result
 
-    async def _handle_error(self, replica: Replica, position: FetchPosition, data: PartitionData) -> None:
+    async def _handle_error(
+        self, replica: Replica, position: FetchPosition, data: PartitionData, refusal: Rejected | None
+    ) -> None:
+        """Handle an answer without records, or with records that the log has refused."""
         try:
-            if data.diverging_epoch.epoch >= 0 and not data.error_code:
+            if refusal is not None:
+                await self._handle_refusal(replica, position, data, refusal)
+            elif data.diverging_epoch.epoch >= 0 and not data.error_code:
                 await replica.truncate(position, EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset))
             elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._reset_offset(replica, position)
@@ -299,6 +303,17 @@ class ReplicaFetcher:
         except (PartitionUnavailable, PeerCallError) as error:
             self._note(replica, str(error))
             self._pause(replica)
+
+    async def _handle_refusal(
+        self, replica: Replica, position: FetchPosition, data: PartitionData, refusal: Rejected
+    ) -> None:
+        """Restart the log with records that it has refused, if it ends inside the first batch."""
+        is_behind = refusal.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        if is_behind and await replica.restart_with(position, _joined(data)):
+            replica.leader_reports(position.leader_epoch, data.high_watermark, data.log_start_offset)
+            return
+        self._note(replica, f"{refusal.error.name} {refusal.message}")
+        self._pause(replica)
 
     def _refused(self, replica: Replica, error: ErrorCode) -> None:
         if error in LEADER_IS_ANOTHER:

@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.replication.partition import PartitionLog, ReplicaState
-from odradek.partitions.follower import FetchPosition, Follower
+from odradek.partitions.follower import FetchPosition, Follower, Restart
 from odradek.partitions.model import LogSnapshot, LogWrite
 from odradek.partitions.producers import ProducerRowError
 from odradek.partitions.results import EpochEnd, Rejected
@@ -63,12 +63,15 @@ class FollowingLog(PartitionLog):
         result = role.append(records)
         if isinstance(result, Rejected):
             return result
-        self._resources.traffic.replicated_in_bytes += len(records)
-        if self._is_throttled:
-            self._resources.throttles.follower.record(len(records), self._env.monotonic_ms())
+        self._count_fetched(len(records))
         if result.write.batches:
             self._submit(result.write, result.last_offset + 1)
         return self.durable(role.state.log_end_offset)
+
+    def _count_fetched(self, size_bytes: int) -> None:
+        self._resources.traffic.replicated_in_bytes += size_bytes
+        if self._is_throttled:
+            self._resources.throttles.follower.record(size_bytes, self._env.monotonic_ms())
 
     def leader_reports(self, leader_epoch: int, high_watermark: int, log_start_offset: int) -> None:
         """Adopt the leader's high watermark and log start; called when the records fetched with them are durable.
@@ -111,6 +114,23 @@ class FollowingLog(PartitionLog):
                 return False
             await self._rewrite(partial(_restart, offset=offset))
         log.warning("the leader has deleted further partition=%s from=%d to=%d", self.key, position.offset, offset)
+        return True
+
+    async def restart_with(self, position: FetchPosition, records: memoryview) -> bool:
+        """Restart the log with refused records fetched from `position`, if the first batch contains the log's end.
+
+        See `Follower.restart_with`. The records are durable on return. Returns False and does nothing in any other
+        case, and if the log no longer ends at `position`. Raises PartitionUnavailable.
+        """
+        async with self._opening:
+            role = self.follower_at(position)
+            restart = None if role is None else role.restart_with(records)
+            if restart is None:
+                return False
+            await self._rewrite(partial(restart_with, restart=restart))
+        self._count_fetched(len(records))
+        text = "the log begins inside a batch of the leader partition=%s log_start_offset=%d base_offset=%d"
+        log.info(text, self.key, position.offset, restart.base_offset)
         return True
 
     async def _rewrite(self, call: Callable[[PartitionStore], LogSnapshot]) -> None:
@@ -175,4 +195,11 @@ def _chunks(part: PartitionStore, offset: int, end_offset: int) -> Iterator[memo
 
 def _restart(part: PartitionStore, offset: int) -> LogSnapshot:
     part.commit([LogWrite(log_start_offset=offset)], sync=True)
+    return part.load()
+
+
+def restart_with(part: PartitionStore, restart: Restart) -> LogSnapshot:
+    """After a crash between the two steps the log is empty below the leader's log start, and restarts there again."""
+    part.truncate(restart.base_offset)
+    part.commit(restart.writes, sync=True)
     return part.load()

@@ -7,7 +7,7 @@ from partition_fakes import NOW_MS, Partition, StoredLog, data_batch, end_marker
 
 from odradek.partitions.config import LogConfig
 from odradek.partitions.epochs import EpochHistory
-from odradek.partitions.follower import Follower, follow
+from odradek.partitions.follower import Follower, Restart, follow
 from odradek.partitions.leader import Leader, lead
 from odradek.partitions.model import EpochStart, LogSnapshot, LogWrite
 from odradek.partitions.results import Appended, AppendOrigin, EpochEnd, FetchPlan, Isolation, Rejected
@@ -139,6 +139,64 @@ def test_a_consumer_that_may_reads_from_a_follower_below_its_high_watermark() ->
     plan = follower.fetch(0, max_bytes=1, isolation=ALL, leader_only=False)
     assert isinstance(plan, FetchPlan)
     assert plan.end == 2
+
+
+# A log that begins inside a batch of its leader
+
+
+def begins_inside(offset: int) -> tuple[Partition, Follower, PartitionStore]:
+    """A leader whose log starts at `offset`, and a follower that has restarted there with an empty log."""
+    leader = leader_with_history()
+    leader.keep(leader.leader.state.move_log_start(offset))
+    store = MemoryStore(MemoryMedium()).open(KEY, LogPolicy(segment_bytes=200))
+    store.commit([LogWrite(log_start_offset=offset)], sync=True)
+    return leader, follow(PartitionState.restore(store.load(), leader.log.config), 2, leader_id=1), store
+
+
+def from_batch(leader: Partition, number: int) -> memoryview:
+    return memoryview(b"".join([bytes(batch.data) for batch in leader.store.batches[number:]]))
+
+
+def restart(state: PartitionState, store: PartitionStore, how: Restart) -> None:
+    store.truncate(how.base_offset)
+    store.commit(how.writes, sync=True)
+    state.truncated(store.load())
+
+
+@pytest.mark.parametrize(("offset", "number"), [(1, 0), (2, 0), (4, 1)])
+def test_a_log_that_begins_inside_a_batch_is_restarted_with_the_whole_batch(offset: int, number: int) -> None:
+    leader, follower, store = begins_inside(offset)
+    sent = from_batch(leader, number)
+    assert follower.append(sent).error is ErrorCode.OFFSET_OUT_OF_RANGE
+    how = follower.restart_with(sent)
+    assert how is not None
+    assert how.base_offset == leader.store.batches[number].base_offset
+    restart(follower.state, store, how)
+    log = follower.state
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (offset, offset, leader.log.log_end_offset)
+    assert log.epochs.entries == leader.log.epochs.entries
+    assert log.producers == leader.log.producers
+    assert log.aborted == leader.log.aborted
+    assert read_all(store, offset) == bytes(sent)
+    assert PartitionState.restore(store.load(), log.config).snapshot() == log.snapshot()
+    follower.leader_commits(leader.log.high_watermark)
+    assert log.last_stable_offset == leader.log.last_stable_offset
+
+
+def test_only_an_empty_log_that_ends_inside_the_first_batch_is_restarted() -> None:
+    leader, follower, store = begins_inside(1)
+    first = from_batch(leader, 0)
+    how = follower.restart_with(first)
+    assert how is not None
+    restart(follower.state, store, how)
+    assert follower.restart_with(first) is None, "it is not empty any more"
+    for offset in (3, 7):
+        _, follower, _ = begins_inside(offset)
+        assert follower.restart_with(first) is None, "the first batch ends below it"
+    _, follower, _ = begins_inside(1)
+    damaged = bytearray(first)
+    damaged[-1] ^= 1
+    assert follower.restart_with(memoryview(damaged)) is None
 
 
 # Truncation

@@ -40,6 +40,7 @@ KINDS: Final = {
     "failing-5": partial(quorum_world.simulate, voters=5, faults=FAILING),
     "failing-voters-3": partial(voters_world.changing, voters=3, faults=FAILING),
     "failing-replication": partial(replication_world.simulate, faults=replication_world.FAILING),
+    "deleting-replication": partial(replication_world.simulate, faults=replication_world.DELETING),
 }
 """Each takes `seed` and `seconds`, the duration of the faults."""
 HEALING_OF_A_QUORUM_S: Final = 46
@@ -56,6 +57,8 @@ SHOWN: Final = {
     "sync_failed": "failed syncs",
     "commits failed": "failed commits",
     "leading logs opened again": "leaders' logs opened again",
+    "deletions": "deletions",
+    "restarts inside a batch": "restarts inside a batch",
 }
 """The tallies of each kind that the summary shows."""
 PROGRESS_S: Final = 10.0

@@ -1,10 +1,18 @@
 """The batches on a simulated broker's disk; segments that have neither grown nor been cut are not read again."""
 
+from bisect import bisect_left
+from operator import itemgetter
+
 from odradek.storage_backends.memory.log import MemorySegment
 from odradek.storage_backends.memory.medium import MediumLog
 
 Batch = tuple[int, int, bytes]
 """The base offset, the offset after it, and the bytes."""
+
+
+def place_of(committed: list[Batch], base_offset: int) -> int:
+    """The place among the committed batches of the one with this base offset."""
+    return bisect_left(committed, base_offset, key=itemgetter(0)) if base_offset else 0
 
 
 class SeenSegments:
@@ -43,7 +51,11 @@ class DiskReader:
 
 
 class Held:
-    """How many of the committed batches a disk has. A batch is compared once, unless the disk was cut below it."""
+    """How many of the committed batches a disk has. A batch is compared once, unless the disk was cut below it.
+
+    Batches that end below the highest deleted offset do not count: `missing` is the number of committed batches before
+    the first one that counts.
+    """
 
     def __init__(self, log: MediumLog) -> None:
         self.log = log
@@ -51,20 +63,26 @@ class Held:
 
     def forget(self) -> None:
         """Compare all batches again at the next call of `has`."""
-        self._batches = self._segment = self._place = 0
+        self.missing = self._batches = self._segment = self._place = 0
+        self._first: MemorySegment | None = None
 
     def was_cut(self) -> None:
         """The newest batches of the disk were removed: those that are left and were compared are the same as before."""
-        left = self._batches
+        first, missing, left = self._first, self.missing, self._batches
         self.forget()
+        if missing or not left or first is not self.log.live.segments[0]:
+            return
+        self._first = first
         for index, segment in enumerate(self.log.live.segments):
             self._segment, self._place = index, min(left - self._batches, len(segment.batches))
             self._batches += self._place
             if self._batches == left:
                 break
 
-    def has(self, committed: list[Batch]) -> bool:
+    def has(self, committed: list[Batch], deleted: int) -> bool:
         segments = self.log.live.segments
+        if self._first is not segments[0]:
+            self._begin(committed, deleted)
         while self._batches < len(committed):
             batches = segments[self._segment].batches
             if self._place < len(batches):
@@ -77,3 +95,13 @@ class Held:
             else:
                 return False
         return True
+
+    def _begin(self, committed: list[Batch], deleted: int) -> None:
+        self.forget()
+        segments = self.log.live.segments
+        for index, segment in enumerate(segments):
+            for place, batch in enumerate(segment.batches):
+                if batch.last_offset >= deleted:
+                    self._first, self._segment, self._place = segments[0], index, place
+                    self._batches = self.missing = place_of(committed, batch.base_offset)
+                    return

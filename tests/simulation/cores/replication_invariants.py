@@ -7,8 +7,9 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Final
 
-from replication_disks import Batch, Held
+from replication_disks import Batch, Held, place_of
 
+from odradek.partitions.producers import ProducerEntry
 from odradek.partitions.truncation import ProducerRebuild
 
 REBUILT_AT_ONCE: Final = 64
@@ -63,13 +64,35 @@ class Rebuilds:
             rebuild.add(memoryview(data))
         return rebuild
 
+    def agree(self, log: list[Batch], entries: Mapping[int, ProducerEntry]) -> bool:
+        """True if the producers' entries are those that the batches lead to.
+
+        If the log's first batches were deleted, an entry may also have batches of those.
+        """
+        rows = self.rows(log)
+        if not log or not log[0][0]:
+            return rows == {producer_id: entry.encode() for producer_id, entry in entries.items()}
+        for producer_id, entry in entries.items():
+            left = tuple(batch for batch in entry.batches if batch.last_offset >= log[0][0])
+            if producer_id in rows:
+                known = ProducerEntry.decode(rows[producer_id])
+                if known.batches != left[-len(known.batches) :] or known.producer_epoch != entry.producer_epoch:
+                    return False
+            elif left:
+                return False
+        return rows.keys() <= entries.keys()
+
 
 class Oracle:
-    """Records what was committed, from the first high watermark above it, and every batch that was ever durable."""
+    """Records what was committed, from the first high watermark above it, and every batch that was ever durable.
+
+    `deleted` is the highest offset below which records were deleted.
+    """
 
     def __init__(self) -> None:
         self.committed: list[Batch] = []
         self.end_offset = 0
+        self.deleted = 0
         self.rebuilds = Rebuilds(self.committed)
         self._seen: dict[tuple[int, int], bytes] = {}
         self.acknowledged: dict[bytes, int] = {}
@@ -85,27 +108,44 @@ class Oracle:
 
         `checked` of them were compared before; returns how many are now.
         """
+        committed = self.committed
+        checked, shift = max(checked, self._first_that_counts(log)), 0
+        if self.deleted and checked < len(log):
+            shift = place_of(committed, log[checked][0]) - checked
         end = bisect_right(log, high_watermark, lo=checked, key=itemgetter(1))
-        known = min(end, len(self.committed))
-        if log[checked:known] != self.committed[checked:known]:
-            at = next(at for at in range(checked, known) if log[at] != self.committed[at])
+        known = max(checked, min(end, len(committed) - shift))
+        if log[checked:known] != committed[shift + checked : shift + known]:
+            at = next(at for at in range(checked, known) if log[at] != committed[shift + at])
             ours = log[at]
             text = f"{name} has another batch at {ours[0]} to {ours[1]} below {high_watermark}"
             raise Violation(Invariant.COMMITTED_SAME, text)
-        log[checked:known] = self.committed[checked:known]  # the same objects, which compare faster
+        log[checked:known] = committed[shift + checked : shift + known]  # the same objects, which compare faster
         if end > known:
-            self.committed += log[known:end]
+            committed += log[known:end]
             self.end_offset = log[end - 1][1]
         return end
 
+    def _first_that_counts(self, log: list[Batch]) -> int:
+        """The place of the first batch with records that are not deleted. What precedes it may differ."""
+        return bisect_right(log, self.deleted, key=itemgetter(1)) if self.deleted else 0
+
     def leads(self, name: str, log: list[Batch]) -> None:
         """A replica begins to lead."""
-        if log[: len(self.committed)] != self.committed:
+        log = log[self._first_that_counts(log) :]
+        missing = place_of(self.committed, log[0][0]) if log else len(self.committed)
+        left = self.committed[missing:]
+        if log[: len(left)] != left or not self._are_deleted(missing):
             end = log[-1][1] if log else 0
             raise Violation(Invariant.LEADER_COMPLETE, f"{name} ends at {end} and lacks some of {self.end_offset}")
+
+    def _holds(self, held: Held) -> bool:
+        return held.has(self.committed, self.deleted) and self._are_deleted(held.missing)
+
+    def _are_deleted(self, batches: int) -> bool:
+        return not batches or self.committed[batches - 1][1] <= self.deleted
 
     def in_sync(self, name: str, held: Held) -> None:
         """A replica is eligible for election."""
         end = held.log.live.log_end_offset
-        if end < self.end_offset or not held.has(self.committed):
+        if end < self.end_offset or not self._holds(held):
             raise Violation(Invariant.IN_SYNC_HOLDS, f"{name} ends at {end} and lacks some of {self.end_offset}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 from odradek.gateway.replication import following
 from odradek.gateway.replication.assignment import Assignment
 from odradek.partitions.config import LogConfig
-from odradek.partitions.follower import FetchPosition, Follower
+from odradek.partitions.follower import FetchPosition, Follower, Restart
 from odradek.partitions.in_sync import BrokerStanding, IsrDecision, IsrProposal, Membership
 from odradek.partitions.leader import FollowerFetch, Leader
 from odradek.partitions.model import LogWrite, PartitionKey
@@ -83,8 +83,10 @@ class Node:
 
     def lose(self, batches: int) -> None:
         """The disk loses its newest batches, and has the state before them."""
-        kept = self.reader.read()[:-batches]
-        self.medium.log(KEY).truncate(kept[-1][1] if kept else 0, self.world.oracle.rebuilds.rows(kept))
+        kept, log = self.reader.read()[:-batches], self.medium.log(KEY)
+        end_offset = kept[-1][1] if kept else 0
+        left = kept if end_offset >= log.live.log_start_offset else []
+        log.truncate(end_offset, self.world.oracle.rebuilds.rows(left))
         self.disk_was_cut()
 
     def disk_was_cut(self) -> None:
@@ -184,12 +186,13 @@ class Node:
         self.state = PartitionState.restore(self.part.load(), CONFIG)
         self.state.await_first_batch_retry(before.producers)
         self.state.raise_high_watermark(before.high_watermark)
-        known = len(self.durable)
+        known = self.durable[-1][1] if self.durable else 0
         self.world.changes += 1
         self.world.tally["leading logs opened again" if isinstance(self.role, Leader) else "logs opened again"] += 1
         self.look_at_disk()
-        for batch in self.durable[known:]:
-            self.became_durable(batch)
+        for batch in self.durable:
+            if batch[0] >= known:
+                self.became_durable(batch)
         self.check_producers()
         self.take_role(again=True, before=self.role)
         self.moved()
@@ -217,8 +220,7 @@ class Node:
         self.checked, self.reported = 0, -1
 
     def check_producers(self) -> None:
-        rows = self.world.oracle.rebuilds.rows(self.durable)
-        if dict(rows) != dict(self.state.producer_states.rows()):
+        if not self.world.oracle.rebuilds.agree(self.durable, self.state.producers):
             raise Violation(Invariant.PRODUCERS_KNOWN, f"{self.name} at {self.state.log_end_offset}")
 
     # Leading
@@ -284,6 +286,29 @@ class Node:
         if plan.diverging is None and not plan.is_empty:
             data = b"".join(self.part.read(plan.start, plan.end, plan.max_bytes).chunks)
         reply(plan._replace(high_watermark=self.state.high_watermark), data)
+
+    def answer_offsets(self, epoch: int, reply: Callable[[int, int], None]) -> None:
+        """The log start and the log end, as ListOffsets."""
+        is_open = not self.rewriting and not self.failed
+        if is_open and isinstance(self.role, Leader) and self.state.leader_epoch == epoch:
+            reply(self.state.log_start_offset, self.state.durable_end_offset)
+
+    def delete_records(self) -> None:
+        """Move the log start, often into a batch. The last batches of each producer stay, since it may repeat them."""
+        entries = self.state.producers
+        if self.rewriting or self.failed or not isinstance(self.role, Leader) or not {1, 2} <= entries.keys():
+            return
+        first_kept = min(entry.batches[0].base_offset for entry in entries.values())
+        highest = min(first_kept, self.state.high_watermark)
+        if highest <= self.state.log_start_offset:
+            return
+        offset = self.world.chance.randint(self.state.log_start_offset + 1, highest)
+        write = self.state.move_log_start(offset)
+        assert isinstance(write, LogWrite)
+        self.world.tally["deletions"] += 1
+        self.world.tally["deletions inside a batch"] += all(offset != base for base, _, _ in self.durable)
+        self.world.oracle.deleted = max(self.world.oracle.deleted, offset)
+        self.submit(write, self.state.log_end_offset)
 
     def watch_lag(self) -> None:
         role = self.role
@@ -361,16 +386,86 @@ class Node:
         if self.rewriting or self.failed or not isinstance(role, Follower) or role.position != position:
             return
         if isinstance(plan, Rejected):
+            if plan.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.ask_offsets(role, position)
             return
         if plan.diverging is not None:
             self.truncate(role, plan.diverging)
             return
         result = role.append(memoryview(data))
-        assert isinstance(result, Appended), result
+        if isinstance(result, Rejected):
+            restart = role.restart_with(memoryview(data))
+            assert restart is not None, result
+            self.rewriting = True
+            self.later(self.sync_us(), partial(self.restart_with, restart, position, plan))
+            return
         if result.write.batches:
             self.submit(result.write, self.state.log_end_offset)
+        self.leader_reports(role, plan)
+
+    def leader_reports(self, role: Follower, plan: FetchPlan) -> None:
         role.leader_commits(plan.high_watermark)
         self.moved()
+        write = role.leader_starts(plan.log_start_offset)
+        if write is not None:
+            self.submit(write, self.state.log_end_offset)
+
+    def ask_offsets(self, role: Follower, position: FetchPosition) -> None:
+        """The fetch was outside of the leader's log: ask where that begins and ends."""
+        leader, incarnation = self.world.nodes[role.leader_id], self.incarnation
+
+        def reply(start: int, end: int) -> None:
+            self.world.send(leader.id, self.id, partial(self.reset_offset, incarnation, position, start, end))
+
+        self.world.send(
+            self.id,
+            leader.id,
+            lambda: leader.answer_offsets(position.leader_epoch, reply) if leader.alive else None,
+        )
+
+    def reset_offset(self, incarnation: int, position: FetchPosition, start: int, end: int) -> None:
+        role = self.role
+        if self.incarnation != incarnation or self.rewriting or self.failed:
+            return
+        if not isinstance(role, Follower) or role.position != position:
+            return
+        anew = role.reset_offset(start)
+        if anew is not None:
+            self.rewriting = True
+            self.world.tally["restarts"] += 1
+            self.later(self.sync_us(), partial(self.restart_at, anew))
+        elif end < position.offset:
+            self.truncate(role, EpochEnd(-1, end))
+
+    def restart_at(self, offset: int) -> None:
+        self.part.commit([LogWrite(log_start_offset=offset)], sync=True)
+        self.was_rewritten()
+
+    def restart_with(self, restart: Restart, position: FetchPosition, plan: FetchPlan) -> None:
+        if self.world.chance.random() < 0.3:  # its process ends between the two steps
+            self.part.truncate(restart.base_offset)
+            self.crash()
+            self.held.forget()
+            self.world.after(50_000, partial(self.world.restart, self, clean=True))
+            return
+        self.world.tally["restarts inside a batch"] += 1
+        following.restart_with(self.part, restart)
+        self.was_rewritten()
+        for batch in self.durable:
+            self.became_durable(batch)
+        role = self.role
+        if isinstance(role, Follower) and self.state.leader_epoch == position.leader_epoch:
+            self.leader_reports(role, plan)
+
+    def was_rewritten(self) -> None:
+        assert not self.queue
+        self.state.truncated(self.part.load())
+        self.world.changes += 1
+        self.held.forget()
+        self.look_at_disk()
+        self.check_producers()
+        self.rewriting = False
+        self.take_role(again=True)
 
     def truncate(self, role: Follower, diverging: EpochEnd) -> None:
         offset = role.truncation(diverging).offset
@@ -392,13 +487,14 @@ class Node:
 
 
 class Producer:
-    """Writes one numbered record after the other; an idempotent one sends each until it is acknowledged."""
+    """Writes numbered records, one batch after the other; an idempotent one sends each until it is acknowledged."""
 
     def __init__(self, world: "World", producer_id: int, acks: int) -> None:
         self.world = world
         self.id = producer_id
         self.acks = acks
         self.sequence = 0
+        self.count = 1
         self.attempt = 0
         self.is_done = False
 
@@ -406,28 +502,32 @@ class Producer:
         if self.is_done:
             return
         self.attempt += 1
-        attempt, value = self.attempt, f"{self.id}/{self.sequence}".encode()
+        attempt = self.attempt
+        values = [f"{self.id}/{self.sequence + number}".encode() for number in range(self.count)]
         fields = (
             {"producer_id": self.id, "producer_epoch": 0, "base_sequence": self.sequence} if self.acks == -1 else {}
         )
-        data = build_batch([SimpleRecord(b"k", value, self.world.now_ms)], **fields)
+        data = build_batch([SimpleRecord(b"k", value, self.world.now_ms) for value in values], **fields)
         leader = self.world.controller.now.leader if self.world.chance.random() < 0.8 else self.world.chance.choice(IDS)
         node = self.world.nodes.get(leader)
 
         def reply(error: ErrorCode) -> None:
-            self.world.send(leader, -1, lambda: self.answered(attempt, value, error))
+            self.world.send(leader, -1, lambda: self.answered(attempt, values, error))
 
         if node is not None:
             self.world.send(-1, leader, lambda: node.produce(data, self.acks, reply) if node.alive else None)
         self.world.after(400_000, lambda: self.send() if attempt == self.attempt else None)
 
-    def answered(self, attempt: int, value: bytes, error: ErrorCode) -> None:
+    def answered(self, attempt: int, values: list[bytes], error: ErrorCode) -> None:
         if attempt != self.attempt:
             return
         if error is ErrorCode.NONE:
             if self.acks == -1:
-                self.world.oracle.acknowledged[value] = self.world.now_ms
+                for value in values:
+                    self.world.oracle.acknowledged[value] = self.world.now_ms
                 self.world.tally["acknowledged"] += 1
-            self.sequence += 1
+            self.sequence += self.count
+            if self.world.deletes:
+                self.count = self.world.chance.randint(1, 6)
         self.attempt += 1
         self.world.after(self.world.chance.randint(1_000, 20_000), self.send)

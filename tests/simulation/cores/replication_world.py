@@ -29,6 +29,8 @@ KEPT_OF_THE_TRACE: Final = 2_000
 KINDS: Final = ("crash", "lossy", "cut_off", "one_way", "slow_disk", "late")
 FAILING: Final = (*KINDS, "bad_disk", "bad_disk")
 """Writes fail, too, and the log is then opened again. The disk may have what has failed."""
+DELETING: Final = (*FAILING, "wiped", "delete", "delete", "delete", "delete")
+"""Records are deleted, too, so that logs begin inside batches, and disks lose everything. Batches have more records."""
 
 
 class World(EventQueue):
@@ -54,6 +56,7 @@ class World(EventQueue):
         self.kinds = (
             faults if faults is not None else tuple(self.chance.sample(KINDS, self.chance.randint(2, len(KINDS))))
         )
+        self.deletes = "delete" in self.kinds
         self.producers = [Producer(self, 1, -1), Producer(self, 2, -1), Producer(self, 3, 1)]
         for producer in self.producers:
             self.after(1_000, producer.send)
@@ -111,19 +114,30 @@ class World(EventQueue):
 
     def _crash(self, node: Node) -> None:
         node.crash()
-        self.after(self.chance.randint(20_000, 900_000), lambda: self._restart(node, clean=True))
+        self.after(self.chance.randint(20_000, 900_000), lambda: self.restart(node, clean=True))
 
-    def _restart(self, node: Node, *, clean: bool) -> None:
+    def restart(self, node: Node, *, clean: bool) -> None:
         if not node.alive:
             node.start(clean=clean and node.id not in self.lossy)
 
     def _lossy(self, node: Node) -> None:
+        self._lose(node, whole=False)
+
+    def _wiped(self, node: Node) -> None:
+        self._lose(node, whole=True)
+
+    def _delete(self, _node: Node) -> None:
+        leader = self.nodes.get(self.controller.now.leader)
+        if leader is not None and leader.alive:
+            leader.delete_records()
+
+    def _lose(self, node: Node, *, whole: bool) -> None:
         are_back = all(self.nodes[each].alive for each in self.lossy)
         if set(self.controller.now.isr) == set(IDS) and are_back:
             self.lossy = {node.id}
             node.crash()
-            node.lose(self.chance.randint(1, 6))
-            self.after(self.chance.randint(1_000, 200_000), lambda: self._restart(node, clean=False))
+            node.lose(len(node.durable) if whole else self.chance.randint(1, 6))
+            self.after(self.chance.randint(1_000, 200_000), lambda: self.restart(node, clean=False))
 
     def _cut_off(self, node: Node) -> None:
         self._cut([(node.id, other) for other in (*IDS, 0)] + [(other, node.id) for other in (*IDS, 0)])

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 from replication_invariants import Invariant, Violation
 from replication_mutants import MUTANTS, earlier_registration_joins
-from replication_world import FAILING, KINDS, Result, World, simulate
+from replication_world import DELETING, FAILING, KINDS, Result, World, simulate
 
 from odradek.partitions.follower import Follower
 from odradek.partitions.leader import FollowerFetch, Leader
@@ -37,6 +37,16 @@ def test_every_invariant_holds_where_writes_fail() -> None:
     for result in results:
         assert result.violation is None, result.explain()
     assert sum(result.tally["leading logs opened again"] for result in results) > len(results)
+
+
+@pytest.mark.torture
+def test_every_invariant_holds_where_records_are_deleted() -> None:
+    results = [simulate(seed, DELETING) for seed in range(rounds(SHORT, MANY))]
+    for result in results:
+        assert result.violation is None, result.explain()
+    tally = sum((result.tally for result in results), Counter())
+    assert tally["deletions inside a batch"] > len(results)
+    assert tally["restarts inside a batch"] > 0
 
 
 def test_the_short_list_meets_every_kind_of_fault() -> None:
