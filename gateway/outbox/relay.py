@@ -9,6 +9,10 @@ outbox were not written; should that commit still take place, the next one finds
 
 Records that the topic's current settings do not allow, or whose topic was deleted, become dead letters; to find them,
 the records of a refused batch are tried one by one. A partition whose log fails is held back, and the others continue.
+
+Records are appended only to partitions whose only replica is this broker: another leader may not have a record whose
+entry was deleted here. Records for other partitions were appended before those got another replica (`topics.py`); they
+are held back until it is removed. Nothing is relayed before the image is current, since an older one may lack topics.
 """
 
 import logging
@@ -46,6 +50,8 @@ ENCODED_AT_ONCE: Final = 20
 """Encoding this number of records takes less time than starting a thread."""
 HELD_MS: Final = 100
 """The time for which a partition is held back after a failed write; its log has its own pauses (`recovery.py`)."""
+HELD_ELSEWHERE_MS: Final = 1000
+"""The time for which a partition that other brokers have, too, or alone, is held back."""
 OF_THE_RECORD: Final = frozenset(
     {
         ErrorCode.INVALID_RECORD,
@@ -99,6 +105,7 @@ class OutboxRelay:
 
     async def run(self) -> None:
         """Relay until cancelled. Appends that are in flight at a cancellation may still be committed by the logs."""
+        await self._replicas.current.wait()
         token = trio.lowlevel.current_trio_token()
 
         def wake() -> None:
@@ -110,10 +117,16 @@ class OutboxRelay:
             while True:
                 while await self._relay():
                     pass
-                await self._changed.wait(HELD_MS if self._held else self._poll_interval_ms)
+                await self._changed.wait(self._pause_ms)
         finally:
             with trio.CancelScope(shield=True):
                 await self._env.run_blocking(self._outbox.stop)
+
+    @property
+    def _pause_ms(self) -> int:
+        """The time until the next attempt, unless there is a notification."""
+        now_ms = self._env.monotonic_ms()
+        return min([self._poll_interval_ms, *[max(until_ms - now_ms, 0) for until_ms in self._held.values()]])
 
     async def _relay(self) -> bool:
         """Relay the next records; False if there were none, or if the store has failed."""
@@ -141,7 +154,8 @@ class OutboxRelay:
                 if error.error in OF_DELETED_TOPICS:
                     refused += [(record, "the topic was deleted") for record in records]
                 else:
-                    self._hold(partition, error)
+                    is_elsewhere = error.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    self._hold(partition, error, HELD_ELSEWHERE_MS if is_elsewhere else HELD_MS)
         for partition, commit in commits.items():
             try:
                 await commit.wait()
@@ -163,6 +177,10 @@ class OutboxRelay:
         batches = [_Part(part, *await self._encoded(replica, part)) for part in parts]
         self._one_by_one.discard(partition)
         refused: list[tuple[OutboxRecord, str]] = []
+        if replica.leader.in_sync.remotes:
+            cause = "the partition has other replicas, and the outbox serves only those of this broker alone"
+            self._hold(partition, cause, HELD_ELSEWHERE_MS)
+            return refused
         for part in batches:  # without a checkpoint: if a commit failed in between, the order would be lost
             result = replica.append(
                 part.batch, AppendOrigin.CLIENT, checked=part.checked, all_in_sync=True, taken=part.entries
@@ -202,8 +220,8 @@ class OutboxRelay:
                 reason,
             )
 
-    def _hold(self, partition: TopicPartition, cause: object) -> None:
-        self._held[partition] = self._env.monotonic_ms() + HELD_MS
+    def _hold(self, partition: TopicPartition, cause: object, time_ms: int = HELD_MS) -> None:
+        self._held[partition] = self._env.monotonic_ms() + time_ms
         self._note(
             f"cannot relay the outbox to partition {partition[1]} of topic {partition[0]}, it is tried again", cause
         )

@@ -22,7 +22,9 @@ class OutboxService:
         metadata: MetadataPublisher,
         settings: LiveSettings,
     ) -> None:
-        self.topics = OutboxTopics(outbox, env, settings.log_config, replicas.repeats)
+        self.topics = OutboxTopics(
+            outbox, env, settings.log_config, replicas.repeats, replicas.node_id, replicas.current
+        )
         poll_interval_ms = settings.config.outbox_poll_interval_ms
         self._relay = OutboxRelay(outbox, env, replicas, metadata, replicas.repeats, poll_interval_ms)
 

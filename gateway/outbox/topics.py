@@ -3,6 +3,10 @@
 A change of metadata is answered when the database has it, too (`written`), so that a client can append to a topic as
 soon as its creation is answered. Until the database has a topic's deletion, records may still be appended to it; they
 become dead letters.
+
+Only topics all of whose partitions have this broker as their only replica are published. An entry of the outbox is
+deleted in the database's transaction that writes its record here, so nothing would be left of a record that another
+leader does not have.
 """
 
 import logging
@@ -33,7 +37,10 @@ AT_ONCE: Final = 1000
 
 
 class OutboxTopics:
-    """Publishes topics to an outbox; `log_config(image, topic)` returns a topic's settings."""
+    """Publishes the topics of broker `node_id` to an outbox; `log_config(image, topic)` returns a topic's settings.
+
+    Nothing is published before `current` is set: an older image may not have all topics.
+    """
 
     def __init__(
         self,
@@ -41,8 +48,11 @@ class OutboxTopics:
         env: Environment,
         log_config: Callable[[MetadataImage, str], LogConfig],
         repeats: Repeats,
+        node_id: int,
+        current: trio.Event,
     ) -> None:
         self._outbox, self._env, self._log_config, self._repeats = outbox, env, log_config, repeats
+        self._node_id, self._current = node_id, current
         self._image = MetadataImage()
         self._stale: dict[str, None] = {}
         self._are_known = False
@@ -65,13 +75,17 @@ class OutboxTopics:
             self._changed.wake()
 
     async def written(self) -> None:
-        """Wait until the database has all topics that are now published, but at most WAIT_S."""
+        """Wait until the database has all topics that are now published, but at most WAIT_S.
+
+        Returns at once while the image is not current.
+        """
         with trio.move_on_after(WAIT_S):
-            while self._is_behind:
+            while self._is_behind and self._current.is_set():
                 await self._written.wait()
 
     async def run(self) -> None:
         """Write changes until cancelled; a failed write is retried."""
+        await self._current.wait()
         while True:
             await self._changed.wait()
             try:
@@ -114,9 +128,11 @@ class OutboxTopics:
             await self._env.run_blocking(partial(self._outbox.publish, changed, deleted))
 
     def _described(self, name: str) -> OutboxTopic | None:
-        """The topic's data for appending; None if there is no such topic that clients may write to."""
+        """The topic's data for appending; None if there is no such topic that the database may append to."""
         topic = self._image.topic(name)
         if topic is None or not topic.partitions or name in INTERNAL_TOPICS:
+            return None
+        if any(partition.replicas != (self._node_id,) for partition in topic.partitions):
             return None
         config = self._log_config(self._image, name)
         size_bytes = min(config.max_message_bytes, config.segment_bytes)

@@ -78,7 +78,8 @@ class Replicas:
         self._moved: dict[PartitionKey, None] = {}  # partitions that now belong to other brokers
         self._undeleted: dict[PartitionKey, None] = {}  # of them, those whose log could not be deleted
         self._standings: dict[int, BrokerStanding | None] = {}
-        self._is_current = False
+        self.current = trio.Event()
+        """Set by `image_is_current`."""
         self._sweeping = trio.Lock()
 
     def get(self, topic: str, index: int) -> Replica | None:
@@ -179,11 +180,11 @@ class Replicas:
 
     def image_is_current(self) -> None:
         """Note that the metadata log was replayed to its end: logs that are not in the image belong to no partition."""
-        self._is_current = True
+        self.current.set()
         self._begin_sweep()
 
     def _begin_sweep(self) -> None:
-        if self._is_current:
+        if self.current.is_set():
             self._resources.ticker.nursery.start_soon(self._sweep)
 
     def _assign(self, delta: MetadataDelta, image: MetadataImage) -> None:

@@ -128,7 +128,8 @@ BEGIN
   SELECT * INTO known FROM odradek_outbox_topics t WHERE t.topic = append.topic;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'there is no topic % to append to', coalesce(topic, 'NULL') USING ERRCODE = 'undefined_object',
-      HINT = 'Topics are created with Kafka''s tools: odradek topics create';
+      HINT = 'Topics are created with Kafka''s tools: odradek topics create. All partitions of a topic must have the '
+        'broker of this database as their only replica.';
   END IF;
   IF known.is_compacted AND key IS NULL THEN
     RAISE EXCEPTION 'topic % is compacted: its records need keys', topic USING ERRCODE = 'not_null_violation';
