@@ -6,7 +6,7 @@ the truncation and the changed rows of producers durable in one transaction (`Pa
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -65,6 +65,7 @@ class FollowingLog(PartitionLog):
             return result
         self._count_fetched(len(records))
         if result.write.batches:
+            self._forget_refused(result.write.producers)
             self._submit(result.write, result.last_offset + 1)
         return self.durable(role.state.log_end_offset)
 
@@ -72,6 +73,12 @@ class FollowingLog(PartitionLog):
         self._resources.traffic.replicated_in_bytes += size_bytes
         if self._is_throttled:
             self._resources.throttles.follower.record(size_bytes, self._env.monotonic_ms())
+
+    def _forget_refused(self, producer_ids: Iterable[int]) -> None:
+        """The leader has accepted the batches of these producers that were refused here (`LeadingLog.note_refused`)."""
+        if self._refused:
+            for producer_id in producer_ids:
+                self._refused.pop(producer_id, None)
 
     def leader_reports(self, leader_epoch: int, high_watermark: int, log_start_offset: int) -> None:
         """Adopt the leader's high watermark and log start; called when the records fetched with them are durable.
@@ -129,6 +136,7 @@ class FollowingLog(PartitionLog):
                 return False
             await self._rewrite(partial(restart_with, restart=restart))
         self._count_fetched(len(records))
+        self._forget_refused(self.log.producers)
         text = "the log begins inside a batch of the leader partition=%s log_start_offset=%d base_offset=%d"
         log.info(text, self.key, position.offset, restart.base_offset)
         return True

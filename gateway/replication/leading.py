@@ -127,6 +127,13 @@ class LeadingLog(PartitionLog):
                 header.producer_epoch, last_timestamp_ms=self._env.wall_ms()
             )
 
+    def expire_producers(self) -> None:
+        """Also forget the refused batches of producers that were not sent again for `producer.id.expiration.ms`."""
+        oldest_ms = self._env.wall_ms() - self._config.producer_id_expiration_ms
+        for producer_id in [key for key, entry in self._refused.items() if entry.last_timestamp_ms <= oldest_ms]:
+            del self._refused[producer_id]
+        super().expire_producers()
+
     def plan_follower_fetch(
         self,
         follower: FollowerFetch,
