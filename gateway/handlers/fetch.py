@@ -52,6 +52,18 @@ READS_FROM_FOLLOWERS_SINCE: Final = 11
 """The version from which the response may direct a consumer to a follower (KIP-392)."""
 NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 """The errors of partitions that the metadata does not have, in their order at the end of a response."""
+EXPECTED: Final = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""The errors that are no failed fetch in the metrics, as in Kafka: they are answered in normal operation, too."""
 
 
 async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
@@ -123,7 +135,7 @@ class _Reading:
     def _begin(self) -> None:
         self._budget = FetchBudget(self._max_bytes)
         self.failed = False
-        self._give_back: list[partial[None]] = []
+        self._leased: list[tuple[Replica, ReadLease]] = []
 
     async def read_until(self, deadline_ms: int) -> list[_Answer]:
         """The results of all partitions; their leases are returned when the response has been sent."""
@@ -143,8 +155,9 @@ class _Reading:
                 self._undo()
                 await self._changed.wait()
                 self._begin()
-            self._ctx.on_sent.extend(self._give_back)
-            self._note_throttled()
+            for replica, lease in self._leased:
+                self._ctx.on_sent.append(partial(replica.give_back, lease))
+                self._count(replica, lease.size_bytes)
             return answers
         finally:
             self.settled = True
@@ -157,8 +170,8 @@ class _Reading:
 
     def _undo(self) -> None:
         """Return the leases of results that are not sent."""
-        for give_back in self._give_back:
-            give_back()
+        for replica, lease in self._leased:
+            replica.give_back(lease)
 
     async def _look(self) -> list[_Answer]:
         """All results. After a look that found nothing, only partitions with changes since then are read again.
@@ -203,21 +216,20 @@ class _Reading:
         try:
             return await self._read(asked, replica, first)
         except PARTITION_FAILURES as failure:
-            replica.traffic.failed_fetches += 1
-            return self._error(asked.partition, _error_of_read(failure, replica, asked.fetch_offset))
+            return self._failed(asked.partition, replica, _error_of_read(failure, replica, asked.fetch_offset))
 
     async def _read(self, asked: FetchPartition, replica: Replica, first: int | None) -> PartitionData:
+        if first is not None:
+            replica.traffic.fetches += 1
         if replica.state is not ReplicaState.OPEN:
             await replica.ensure_open()
         if first is not None and self._watched is not None:
             watched, mark = self._tail_of(replica), Mark(self._changed, self._woken, first)
             watched.watch(mark)
             self._watched.append((watched, mark))
-        replica.traffic.fetches += 1
         plan = self._plan(asked, replica, is_first=first is not None)
         if isinstance(plan, Rejected):
-            replica.traffic.failed_fetches += 1
-            return self._error(asked.partition, plan.error)
+            return self._failed(asked.partition, replica, plan.error)
         if plan.diverging is not None:
             self.failed = True
             return _diverging(asked.partition, plan, plan.diverging)
@@ -245,6 +257,7 @@ class _Reading:
         )
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
+        """Count bytes that are sent."""
         replica.traffic.bytes_out += size_bytes
 
     def _is_held_back(self, replica: Replica) -> bool:
@@ -252,8 +265,10 @@ class _Reading:
         del replica
         return False
 
-    def _note_throttled(self) -> None:
-        """Called when the results that will be sent are final."""
+    def _failed(self, index: int, replica: Replica, error: ErrorCode) -> PartitionData:
+        if error not in EXPECTED:
+            replica.traffic.failed_fetches += 1
+        return self._error(index, error)
 
     def _error(self, index: int, error: ErrorCode) -> PartitionData:
         self.failed = True
@@ -270,8 +285,7 @@ class _Reading:
         if not self._budget.take(lease.size_bytes, allowed_bytes):
             replica.give_back(lease)
             return None
-        self._count(replica, lease.size_bytes)
-        self._give_back.append(partial(replica.give_back, lease))
+        self._leased.append((replica, lease))
         return lease
 
 
@@ -311,21 +325,13 @@ class _FollowerReading(_Reading):
         return plan if plan.high_watermark == high_watermark else plan._replace(high_watermark=high_watermark)
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
-        self._ctx.services.replicas.traffic.replicated_out_bytes += size_bytes
+        services = self._ctx.services
+        services.replicas.traffic.replicated_out_bytes += size_bytes
         if replica.is_throttled:
-            self._throttled_bytes += size_bytes
+            services.replicas.throttles.leader.record(size_bytes, services.env.monotonic_ms())
 
     def _is_held_back(self, replica: Replica) -> bool:
         return replica.holds_back(self._replica_id)
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._throttled_bytes = 0
-
-    def _note_throttled(self) -> None:
-        if self._throttled_bytes:
-            services = self._ctx.services
-            services.replicas.throttles.leader.record(self._throttled_bytes, services.env.monotonic_ms())
 
 
 def _is_outdated(replica: Replica | ErrorCode, data: PartitionData) -> bool:

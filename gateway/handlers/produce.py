@@ -92,6 +92,18 @@ WITH_LOG_START: Final = frozenset(
 TEMPORARY: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 """Temporary refusals: the partition may soon accept a batch that the producer sent after the refused one."""
 
+EXPECTED: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""The refusals that are no failed produce in the metrics, as in Kafka: they are answered in normal operation, too."""
+
 NO_RECORDS: Final = memoryview(b"")
 # Enum members that are needed for each batch: looking one up takes as long as a call.
 _OPEN: Final = ReplicaState.OPEN
@@ -356,7 +368,7 @@ def _append(
         )
         log_start_offset = replica.log.log_start_offset
         if isinstance(result, Rejected):
-            replica.traffic.refused()
+            _count_refused(replica, result.error)
             if result.error is ErrorCode.NOT_ENOUGH_REPLICAS:
                 replica.note_refused(part.records or NO_RECORDS)
             return _rejection(part.index, result, log_start_offset), None
@@ -376,11 +388,18 @@ def _append(
 
 def _failure(replica: Replica, part: PartitionProduceData, failure: Exception) -> ErrorCode:
     """The error code for a failure of the log or its role. Records the refused batch if the failure is temporary."""
-    replica.traffic.refused()
     error = error_of_partition(failure)
+    _count_refused(replica, error)
     if error in TEMPORARY:
         replica.note_refused(part.records or NO_RECORDS)
     return error
+
+
+def _count_refused(replica: Replica, error: ErrorCode) -> None:
+    if error in EXPECTED:
+        replica.traffic.produces += 1
+    else:
+        replica.traffic.refused()
 
 
 def _find(ctx: RequestContext, asked: TopicProduceData, index: int) -> Replica | ErrorCode:

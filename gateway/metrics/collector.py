@@ -21,9 +21,9 @@ TOPIC_COUNTERS: Final[Mapping[str, tuple[str, Callable[[TopicTraffic], int]]]] =
     "bytesin": ("Bytes of the batches that were appended.", lambda traffic: traffic.bytes_in),
     "bytesout": ("Bytes of the batches that clients were sent.", lambda traffic: traffic.bytes_out),
     "totalproducerequests": ("Appends that clients asked for.", lambda traffic: traffic.produces),
-    "failedproducerequests": ("Appends that were refused.", lambda traffic: traffic.failed_produces),
+    "failedproducerequests": ("Appends that failed unexpectedly.", lambda traffic: traffic.failed_produces),
     "totalfetchrequests": ("Reads that clients asked for.", lambda traffic: traffic.fetches),
-    "failedfetchrequests": ("Reads that were refused.", lambda traffic: traffic.failed_fetches),
+    "failedfetchrequests": ("Reads that failed unexpectedly.", lambda traffic: traffic.failed_fetches),
 }
 """Kafka's BrokerTopicMetrics by the end of the name, with the value for a topic."""
 

@@ -78,17 +78,18 @@ def test_what_clients_did_is_counted(broker: ProcessBroker, port: int):
         for _ in range(4):
             client.call(produce_request("t", batch))
         client.call(produce_request("t", b"not a batch" * 10))
+        client.call(produce_request("t", batch_of(b"without a sequence", producer_id=7, producer_epoch=0)))
         assert client.fetch("t").records
     after = scrape(port)
     topic = "kafka_server_brokertopicmetrics_"
     assert after(f"{topic}messagesin_total", topic="t") == 12
     assert after(f"{topic}messagesin_total") == 12
     assert after(f"{topic}bytesin_total", topic="t") == 4 * len(batch)
-    assert after(f"{topic}totalproducerequests_total", topic="t") == 5
+    assert after(f"{topic}totalproducerequests_total", topic="t") == 6
     assert after(f"{topic}failedproducerequests_total", topic="t") == 1
     assert (after(f"{topic}bytesout_total", topic="t") or 0) >= 4 * len(batch)
     times = "kafka_network_requestmetrics_totaltimems"
-    assert after(f"{times}_count", request="Produce") == 5
+    assert after(f"{times}_count", request="Produce") == 6
     slowest, median = (after(times, request="Produce", quantile=quantile) for quantile in ("0.999", "0.50"))
     assert slowest is not None
     assert median is not None
