@@ -11,6 +11,8 @@ _NOT_ABOVE: Final = (
     ("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
     ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
     ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),  # or fetches without new records time out
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),  # or followers leave the ISR while there is no new record
 )
 """Pairs of settings; the first must not be greater than the second."""
 

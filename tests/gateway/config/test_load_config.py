@@ -254,6 +254,14 @@ class TestRules:
             ({"log_retention_ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
             ({"log_retention_hours": "-2"}, "log.retention.hours must be unlimited"),
             ({"group_min_session_timeout_ms": "2000000"}, "must not be greater than group.max.session.timeout.ms"),
+            (
+                {"replica_fetch_wait_max_ms": "20", "replica_lag_time_max_ms": "10"},
+                "must not be greater than replica.lag.time.max.ms (10)",
+            ),
+            (
+                {"replica_fetch_wait_max_ms": "20", "replica_socket_timeout_ms": "10"},
+                "must not be greater than replica.socket.timeout.ms (10)",
+            ),
             ({"max_connections_per_ip": "0"}, "only if max.connections.per.ip.overrides property is set"),
             ({"max_connections_per_ip_overrides": "host"}, "'host' is not of the form HOST:COUNT"),
             ({"log_dirs": "/a,/b"}, "names 2 directories"),
