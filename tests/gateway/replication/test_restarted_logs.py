@@ -13,8 +13,8 @@ from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.replication.fetcher import FetcherSettings, ReplicaFetcher
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
-from odradek.partitions.model import LogWrite, PartitionKey
-from odradek.storage_backends.faulty import FaultPlan, FaultyPartition, FaultyStore
+from odradek.partitions.model import PartitionKey
+from odradek.storage_backends.faulty import FaultPlan, FaultyStore
 from odradek.storage_backends.interface import LogPolicy, Store, StoreError
 from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.testing.access import base_offsets
@@ -31,6 +31,21 @@ from odradek.wire.messages.list_offsets import (
 BATCHES = [make_batch(0, 100), make_batch(100, 10)]
 START, END = 50, 110
 BACKOFF_MS = 1
+
+
+class FailsOnce(FaultPlan):
+    """Lets one write to a log fail: the one with this number, from 1."""
+
+    def __init__(self) -> None:
+        super().__init__(random.Random(1))
+        self.failing = 0
+        self.writes = 0
+
+    def before_write(self, what: str) -> None:
+        if what.startswith("writing t-"):
+            self.writes += 1
+            if self.writes == self.failing:
+                raise StoreError(what)
 
 
 class Leader:
@@ -66,10 +81,15 @@ class Leader:
         pass
 
 
+@pytest.fixture
+def plan() -> FailsOnce:
+    return FailsOnce()
+
+
 @pytest.fixture(params=["memory", "lmdb", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, plan: FailsOnce) -> Iterator[Store]:
     urls = {"memory": "memory://", "lmdb": f"lmdb://{tmp_path}/data", "sqlite": f"sqlite:///{tmp_path}/data.db"}
-    with_faults = FaultyStore(open_store(urls[request.param]), FaultPlan(random.Random(1)))
+    with_faults = FaultyStore(open_store(urls[request.param]), plan)
     yield with_faults
     with_faults.close()
 
@@ -114,18 +134,10 @@ async def test_it_gets_the_batch_whole_and_keeps_its_log_start(store: Store, nur
 
 
 async def test_it_starts_again_if_the_batch_cannot_be_written(
-    store: Store, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+    store: Store, plan: FailsOnce, nursery: trio.Nursery
 ) -> None:
     """As after a crash between the two steps, the log is then empty and begins at the batch."""
-    commit, failures = FaultyPartition.commit, iter([StoreError("planted")])
-
-    def failing(self: FaultyPartition, writes: list[LogWrite], *, sync: bool) -> None:
-        if any(write.batches for write in writes) and (error := next(failures, None)):
-            self._failed = True
-            raise error
-        commit(self, writes, sync=sync)
-
-    monkeypatch.setattr(FaultyPartition, "commit", failing)
+    plan.failing = 3  # after the restart at the leader's log start, and the truncation
     _, replica = follower_over(store, nursery)
     leader = Leader()
     await copy(replica, leader, nursery)
