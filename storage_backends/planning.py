@@ -67,6 +67,9 @@ class SegmentFill:
 def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill, policy: LogPolicy) -> list[Run]:
     """Divide writes into runs; raises ValueError if their batches do not continue the log. `fill` is modified. The
     first run continues the active segment and may be empty.
+
+    A write that deletes everything begins a new segment, so that the space of the old one can be freed: if the log
+    start moved in the old one, and the roll failed then, no later write would roll.
     """
     run = Run(_CONTINUE, log_end_offset)
     runs = [run]
@@ -86,11 +89,10 @@ def plan_runs(writes: Sequence[LogWrite], log_end_offset: int, fill: SegmentFill
             log_end_offset = _restart_offset(write, log_end_offset)
             run, fill = Run(RunStart.RESTART, log_end_offset), SegmentFill()
             runs.append(run)
-        run.writes.append(write)
-        if start_offset == log_end_offset and fill.size_bytes:
-            # everything is deleted: a new segment, so that the old one's space can be freed
+        elif start_offset == log_end_offset and fill.size_bytes and not write.batches:
             run, fill = Run(RunStart.ROLL, log_end_offset), SegmentFill()
             runs.append(run)
+        run.writes.append(write)
     return runs
 
 

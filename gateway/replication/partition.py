@@ -337,11 +337,21 @@ class PartitionLog(Watchable):
         write = self.log.move_log_start(offset)
         if isinstance(write, Rejected):
             return write
+        if self._keeps_deleted_records():
+            write = LogWrite(log_start_offset=self.log.log_start_offset)
         if write.log_start_offset is not None:
             self._start_moved = self.write(write)
         if not self._start_moved.settled:  # an earlier call may have moved it, with its write still in flight
             await self._start_moved.wait()
         return None
+
+    def _keeps_deleted_records(self) -> bool:
+        """True if the log is empty and its newest segment is not, as after a truncation to the log start. Moving the
+        log start to where it is makes the store begin a new segment, so that the space is freed.
+        """
+        assert self._part is not None
+        log = self.log
+        return log.log_start_offset == log.log_end_offset and self._part.segments()[-1].size_bytes > 0
 
     def durable(self, offset: int) -> Completion[None]:
         """Settled when all records below `offset` are durable on this broker; fails with StoreError.

@@ -196,3 +196,18 @@ def test_a_call_of_retention_that_fails(broker, faults, call, error):
     broker.start()
     with RawClient(broker.address) as client:
         assert set(left) >= {record.offset for record in records(client)} >= {left[-1]}
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_a_deletion_of_everything_is_repeated_if_no_new_segment_could_be_made(broker, faults, tmp_path, error):
+    with RawClient(broker.address) as client:
+        faults.fail(f"/{COUNT:020d}.lmdb.new", calls=["open"], error=error, times=1)
+        alter(client, "t", retention_ms="1")
+        until(lambda: segments(tmp_path) == [f"{COUNT:020d}.lmdb"])
+        assert faults.failed == 1
+        assert records(client) == []
+        writes(client)
+
+
+def segments(tmp_path):
+    return sorted(path.name for path in tmp_path.glob("data/t-0.*/*.lmdb"))

@@ -8,6 +8,8 @@ import pytest
 from gateway_brokers import FaultyEnvironment, ThreadBroker, logged
 from gateway_client import RawClient, batch_of
 
+from odradek.storage_backends.interface import LogPolicy
+from odradek.storage_backends.opener import open_store
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.wire.messages.incremental_alter_configs import (
@@ -74,6 +76,19 @@ def await_start(client, topic, expected):
     assert client.end_offset(topic, timestamp=EARLIEST) == expected
 
 
+def truncate(root, topic, offset):
+    """Truncates a log of the stopped broker, as a follower does."""
+    store = open_store(f"lmdb://{root}/data")
+    [key] = [each for each in store.partitions() if each.topic == topic]
+    store.open(key, LogPolicy()).truncate(offset)
+    store.close()
+
+
+def segments(root, topic):
+    """The names of the segments of a partition 0."""
+    return sorted(path.name for path in root.glob(f"data/{topic}-0.*/*.lmdb"))
+
+
 class TestRetention:
     def test_a_changed_setting_acts_on_a_live_topic(self, broker, client):
         client.create_topic("t", retention_ms="-1", **SMALL)
@@ -120,6 +135,29 @@ class TestAfterRestart:
             await_start(client, "used", 4)
             await_start(client, "idle", 3)
         assert len(list((tmp_path / "data").glob("idle-*/*.lmdb"))) == before - 3
+
+    def test_deleted_records_that_a_truncation_has_left_are_removed_once(self, tmp_path, broker_log):
+        """The log ends at its start, and the active segment contains what is below."""
+        broker = ThreadBroker(f"lmdb://{tmp_path}/data", **NEVER)
+        with broker, RawClient(broker.address) as client:
+            client.create_topic("t", retention_ms="-1")
+            fill(client, "t", 3, timestamp_ms=1_000_000)
+            assert delete_records(client, "t", 2) == (ErrorCode.NONE, 2)
+        truncate(tmp_path, "t", 2)
+        with broker, RawClient(broker.address) as client:
+            assert client.end_offset("t", timestamp=EARLIEST) == client.end_offset("t") == 2
+            alter(client, "t", retention_ms="60000")
+            for number in range(1, 4):
+                marker = f"u{number}"  # the check of round n+1 begins after the whole check of round n
+                client.create_topic(marker, retention_ms="60000")
+                fill(client, marker, 1, timestamp_ms=1_000_000)
+                look_after(broker)
+                await_start(client, marker, 1)
+        assert segments(tmp_path, "t") == ["00000000000000000002.lmdb"]
+        lines = [record.getMessage() for record in broker_log.records]
+        assert [line for line in lines if "deleted old" in line and "partition=t-0" in line] == [
+            "deleted old segments partition=t-0 log_start_offset=2"
+        ]
 
     def test_every_log_retention_check_interval_ms(self):
         often = {"log_retention_check_interval_ms": 20, "log_initial_task_delay_ms": 10}
