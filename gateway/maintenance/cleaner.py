@@ -2,15 +2,16 @@
 
 Between two steps (of `log.cleaner.io.buffer.size` bytes read) other tasks run, and the broker may stop. The cleaned run
 of segments is written to separate files and swapped in between two commits. After a stop or a failure, the next
-cleaning pass does the remaining work; a log that cannot be decoded, or whose cleaning fails because of a defect, is not
-cleaned until the next start.
+cleaning pass does the remaining work. After its second failure in a row a log is tried again after a pause, which grows
+from `log.cleaner.backoff.ms` to ten minutes; the others are cleaned meanwhile. A log that cannot be decoded, or whose
+cleaning fails because of a defect, is not cleaned until the next start.
 
 The modules of the cleaning are imported for the first log to be compacted, so that a broker starts faster.
 """
 
 import logging
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -19,7 +20,7 @@ from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import PartitionUnavailable
 from odradek.gateway.maintenance.retention import RetentionTask
-from odradek.gateway.replication.recovery import shared_cause
+from odradek.gateway.replication.recovery import Backoff, RetryTimer, shared_cause
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
 from odradek.partitions.config import NO_LIMIT
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from odradek.partitions.compaction.plan import Cleaning
 
 log = logging.getLogger(__name__)
+
+MAX_PAUSE_MS: Final = 600_000
+"""The longest pause after failures of a log, unless `log.cleaner.backoff.ms` is longer."""
 
 
 class LogCleaner:
@@ -48,6 +52,7 @@ class LogCleaner:
         """The signals of the workers by number; each has its own, since a signal wakes one task."""
         self._busy: set[Replica] = set()
         self._uncleanable: set[Replica] = set()
+        self._failing: dict[Replica, RetryTimer] = {}
 
     def wake(self) -> None:
         """Search for dirty logs now: settings have changed."""
@@ -76,7 +81,8 @@ class LogCleaner:
     async def clean_dirtiest(self) -> bool:
         """Clean the dirtiest log that is due; False if none is, or if the worker must pause before the next attempt.
 
-        True also for a log that cannot be decoded: it is excluded from now on, so the next can be cleaned at once.
+        True also for a log that cannot be decoded, which is excluded from now on, and for one that fails for a cause of
+        its own, which is excluded for a while: the next can be cleaned at once.
         """
         found = await self._dirtiest()
         if found is None:
@@ -89,19 +95,35 @@ class LogCleaner:
             await CleaningPass(replica, cleaning, self._env, self._config()).run()
         except LogChanged:
             log.info("cleaning begun in vain, the log has changed partition=%s", replica.key)
-            return False
+            self._failed(replica)
         except InvalidRecordBatch as error:
             log.error("log cannot be compacted partition=%s cause=%s", replica.key, error)  # noqa: TRY400
             self._uncleanable.add(replica)
         except (PartitionUnavailable, StoreError) as error:
             self._note(("clean", replica.key), error, "cleaning failed partition=%s cause=%s", replica.key, error)
-            return False
+            self._failed(replica)
+            return not shared_cause(error)
         except Exception:  # noqa: BLE001 - logged with its trace
             self._exclude(replica)
             return False
+        else:
+            self._failing.pop(replica, None)
         finally:
             self._busy.discard(replica)
         return True
+
+    def _failed(self, replica: Replica) -> None:
+        """Note a failed pass over a log: it must not keep the cleaner from the other logs."""
+        timer = self._failing.get(replica)
+        if timer is None:
+            backoff_ms = max(self._config().log_cleaner_backoff_ms, 1)
+            timer = RetryTimer(self._env, Backoff(backoff_ms, max(backoff_ms, MAX_PAUSE_MS)))
+            self._failing[replica] = timer
+        timer.failed()
+
+    def _is_excluded(self, replica: Replica) -> bool:
+        timer = self._failing.get(replica)
+        return replica in self._busy or replica in self._uncleanable or (timer is not None and timer.wait_ms > 0)
 
     async def _dirtiest(self) -> "tuple[Replica, Cleaning] | None":
         due: list[tuple[float, int, Replica, Cleaning]] = []
@@ -110,8 +132,10 @@ class LogCleaner:
         except StoreError as error:
             self._note("list", error, "the cleaner cannot list the logs, tried again cause=%s", error)
             return None
+        kept = self._failing.keys() & set(stored) if self._failing else ()
+        self._failing = {replica: self._failing[replica] for replica in kept}
         for number, replica in enumerate(stored):
-            if not replica.config.is_compacted or replica in self._busy or replica in self._uncleanable:
+            if not replica.config.is_compacted or self._is_excluded(replica):
                 continue
             if replica.config.is_deleted:
                 await self._retention.check(replica)
