@@ -1,4 +1,4 @@
-"""Directories whose names are durable. All functions raise OSError."""
+"""Directories and files that are durable, with their names. All functions raise OSError."""
 
 import os
 from pathlib import Path
@@ -19,3 +19,14 @@ def make_directory(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for each in missing:
         sync_directory(each.parent)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace a file's content atomically and durably: after a crash it is the old or the new one."""
+    draft = path.with_name(path.name + ".new")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    sync_directory(path.parent)

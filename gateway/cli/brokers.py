@@ -7,7 +7,8 @@ import click
 import trio
 
 from odradek.gateway.cli.errors import CliError
-from odradek.gateway.supervision.layout import NodePlan, VotersError, plan, properties_of, voters_of
+from odradek.gateway.config.listeners import MAX_PORT
+from odradek.gateway.supervision.layout import NodePlan, VotersError, addresses_of, plan, properties_of
 from odradek.gateway.supervision.supervisor import NodeStartError, SupervisedNode, Supervisor, node_command
 from odradek.storage_backends.directories import make_directory
 
@@ -23,18 +24,17 @@ def serve_brokers(
 ) -> None:
     """Run the nodes until a signal; prints `ready_line(bootstrap, place)` when all of them serve.
 
-    The ports for clients are that of `listen` and the following ones, those of the controllers come after them; the
-    ports for metrics are that of `metrics` and the following ones. Log lines have the node's id. Raises CliError.
+    The ports for clients are that of `listen` and the following ones. Those of the controllers come after them, and
+    stay the same at later starts; ports for clients leave them out. The ports for metrics are that of `metrics` and the
+    following ones. Log lines have the node's id. Raises CliError.
     """
     host, port = listen
     try:
-        voters = voters_of(brokers, data)
+        ports, controllers = addresses_of(brokers, data, host, port)
     except VotersError as error:
         raise CliError(str(error)) from error
-    if port == 0 or port + brokers + voters > 65536:
+    if port == 0 or max(*ports, *[each for _, each in controllers]) > MAX_PORT:
         raise click.BadParameter("with --brokers, --listen needs a port with as many above it", param_hint="--listen")
-    ports = list(range(port, port + brokers))
-    controllers = list(range(port + brokers, port + brokers + voters))
     if metrics is not None and (metrics[1] == 0 or metrics[1] + brokers > 65536):
         raise click.BadParameter("with --brokers, --metrics needs a port with as many above it", param_hint="--metrics")
     nodes = plan(data, host, ports, controllers, dict(settings))

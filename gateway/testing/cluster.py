@@ -207,7 +207,8 @@ class TestCluster:
         directory.mkdir(parents=True, exist_ok=True)
         ports = free_ports(self._brokers + self._controllers)
         settings = {"group.initial.rebalance.delay.ms": "0", **setting_texts(self._config)}
-        planned = plan(directory, self.host, ports[: self._brokers], ports[self._brokers :], settings)
+        controllers = [(self.host, port) for port in ports[self._brokers :]]
+        planned = plan(directory, self.host, ports[: self._brokers], controllers, settings)
         if self._links is not None:
             planned = _linked(planned, self._links, self.host)
             self._links.start()

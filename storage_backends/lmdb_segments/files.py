@@ -5,21 +5,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from odradek.storage_backends.directories import sync_directory
 from odradek.storage_backends.interface import StoreLockedError
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file's content atomically and durably: after a crash it is the old or the new one."""
-    draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
-    sync_directory(path.parent)
 
 
 def boot_id() -> str:

@@ -21,11 +21,10 @@ from typing import NamedTuple, TypeVar
 import lmdb
 
 from odradek.partitions.model import LogWrite
-from odradek.storage_backends.directories import sync_directory
+from odradek.storage_backends.directories import sync_directory, write_durably
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo
 from odradek.storage_backends.lmdb_segments.cleaning import LmdbDraft, adopt_cleaned_file, cleaned_path
 from odradek.storage_backends.lmdb_segments.context import StoreContext
-from odradek.storage_backends.lmdb_segments.files import write_durably
 from odradek.storage_backends.lmdb_segments.layout import (
     META_KEY,
     TRUNCATED_SUFFIX,

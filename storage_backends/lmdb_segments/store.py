@@ -10,7 +10,7 @@ from threading import Lock
 from typing import cast
 
 from odradek.partitions.model import PartitionKey
-from odradek.storage_backends.directories import make_directory, sync_directory
+from odradek.storage_backends.directories import make_directory, sync_directory, write_durably
 from odradek.storage_backends.interface import (
     LogPolicy,
     StoreCorruptError,
@@ -22,7 +22,7 @@ from odradek.storage_backends.interface import (
 from odradek.storage_backends.lmdb_segments.advice import in_shell, what_is_lost
 from odradek.storage_backends.lmdb_segments.context import FileRemover, StoreContext, purge
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
-from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id, write_durably
+from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id
 from odradek.storage_backends.lmdb_segments.layout import (
     DELETED_SUFFIX,
     FORMAT_FILE,

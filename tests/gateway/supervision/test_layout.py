@@ -1,17 +1,17 @@
-"""The voters of a cluster on one machine: those with which it began."""
+"""The voters of a cluster on one machine: those with which it began, at the same addresses."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from odradek.gateway.supervision.layout import VotersError, plan, properties_of, voters_of
+from odradek.gateway.supervision.layout import VotersError, addresses_of, plan, properties_of, voters_of
 
 
-def started(data: Path, brokers: int) -> None:
+def started(data: Path, brokers: int, host: str = "::1", port: int = 100) -> None:
     """Leaves the directory as `serve --brokers` does once its nodes have stored something."""
-    voters = voters_of(brokers, data)
-    for node in plan(data, "::1", list(range(1, brokers + 1)), list(range(100, 100 + voters))):
-        node.directory.mkdir(exist_ok=True)
+    for node in plan(data, host, *addresses_of(brokers, data, host, port)):
+        (node.directory / "__cluster_metadata-0.AAAAAAAAAAAAAAAAAAAAAQ").mkdir(parents=True, exist_ok=True)
         node.write(properties_of(data, node.node_id))
 
 
@@ -37,5 +37,47 @@ def test_there_are_no_fewer_brokers_than_voters(tmp_path: Path) -> None:
 
 def test_a_start_that_has_stored_nothing_binds_to_nothing(tmp_path: Path) -> None:
     started(tmp_path, 3)
-    (tmp_path / "node-1").rmdir()
+    shutil.rmtree(tmp_path / "node-1")
     assert voters_of(1, tmp_path) == 1
+    assert addresses_of(1, tmp_path, "::1", 200) == ([200], [("::1", 201)])
+
+
+def test_controllers_keep_their_addresses_and_clients_get_others(tmp_path: Path) -> None:
+    """With `kraft.version` 1 the metadata log has the addresses, so nodes would not find controllers at others."""
+    new = [("::1", 103), ("::1", 104), ("::1", 105)]
+    assert addresses_of(3, tmp_path, "::1", 100) == ([100, 101, 102], new)
+    started(tmp_path, 3)
+    assert addresses_of(3, tmp_path, "::1", 100) == ([100, 101, 102], new)
+    assert addresses_of(5, tmp_path, "::1", 100) == ([100, 101, 102, 106, 107], new)
+    assert addresses_of(3, tmp_path, "127.0.0.1", 200) == ([200, 201, 202], new)
+    first, *_ = plan(tmp_path, "127.0.0.1", *addresses_of(3, tmp_path, "127.0.0.1", 200))
+    assert first.settings["listeners"] == "PLAINTEXT://127.0.0.1:200,CONTROLLER://[::1]:103"
+    assert first.settings["controller.quorum.voters"] == "1@[::1]:103,2@[::1]:104,3@[::1]:105"
+    with pytest.raises(VotersError, match="port 104 is that of controller 2"):
+        addresses_of(3, tmp_path, "::1", 104)
+
+
+@pytest.mark.parametrize("content", ["", "# generated\nnode.id=1\n", "controller.quorum.voters=2@a:1\n", None])
+def test_a_cluster_whose_voters_are_not_known_is_refused(tmp_path: Path, content: str | None) -> None:
+    """An emptied file of node 1 must not change the voters from one to three."""
+    started(tmp_path, 1)
+    if content is None:
+        properties_of(tmp_path, 1).unlink()
+    else:
+        properties_of(tmp_path, 1).write_text(content)
+    with pytest.raises(VotersError, match=r"node-1\.properties does not name the controllers .* restore its line"):
+        addresses_of(3, tmp_path, "::1", 100)
+    assert not properties_of(tmp_path, 3).exists()
+
+
+def test_a_file_that_cannot_be_written_keeps_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(tmp_path, 1)
+    before = properties_of(tmp_path, 1).read_text()
+
+    def full(_fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        started(tmp_path, 3, "127.0.0.1", 200)
+    assert properties_of(tmp_path, 1).read_text() == before
