@@ -275,14 +275,31 @@ def _move(
     if not plan:
         note("nothing has to move")
         return
-    if throttle is not None:
-        set_throttle(admin, held, plan, throttle)
-    _alter(admin, {topic_partition(*place): list(replicas) for place, replicas in plan.items()})
+    serving = _brokers(admin, target) if throttle is not None else {}
+    limited = [broker for broker in brokers_of(held, plan) if broker in serving]
+    try:
+        if throttle is not None:
+            set_throttle(admin, held, plan, limited, throttle)
+        _alter(admin, {topic_partition(*place): list(replicas) for place, replicas in plan.items()})
+        if wait:
+            _await_moved(admin, target, plan)
+    except BaseException:
+        if throttle is not None:
+            note("the throttle is removed; what is being moved goes on without it (see odradek cluster describe)")
+            for each in remove_throttle(admin, plan, limited):
+                note(each)
+        raise
     if not wait:
         note(f"{counted(len(plan), 'partition')} being moved; odradek cluster describe shows what is left")
         if throttle is not None:
             note("the throttle stays until odradek cluster reassign --cancel, or a reassignment that waits, removes it")
         return
+    left = [] if throttle is None else remove_throttle(admin, plan, limited)
+    note(f"{counted(len(plan), 'partition')} moved")
+    _report(left)
+
+
+def _await_moved(admin: Admin, target: Target, plan: Replicas) -> None:
     left = len(plan)
     with meter("moving", len(plan)) as progress:
         while left:
@@ -291,9 +308,11 @@ def _move(
             still = sum((each.topic, each.partition) in plan for each in under_way)
             progress.advance(left - still, 0)
             left = still
-    if throttle is not None:
-        remove_throttle(admin, plan, brokers_of(held, plan))
-    note(f"{counted(len(plan), 'partition')} moved")
+
+
+def _report(left: Sequence[str]) -> None:
+    if left:
+        raise CliError("\nodradek: ".join(left))
 
 
 def _cancel(admin: Admin, target: Target, topics: Sequence[str]) -> None:
@@ -303,8 +322,9 @@ def _cancel(admin: Admin, target: Target, topics: Sequence[str]) -> None:
     if under_way:
         _alter(admin, dict.fromkeys(under_way))
     held = _held(admin, target, topics)
-    remove_throttle(admin, held, sorted(_brokers(admin, target)))
+    left = remove_throttle(admin, held, sorted(_brokers(admin, target)))
     note(f"{counted(len(under_way), 'reassignment')} cancelled")
+    _report(left)
 
 
 def _alter(admin: Admin, wanted: Mapping[TopicPartition, list[int] | None]) -> None:

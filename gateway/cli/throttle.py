@@ -38,20 +38,36 @@ def brokers_of(held: Replicas, plan: Replicas) -> list[int]:
     return sorted({broker for place, after in plan.items() for broker in (*after, *held[place])})
 
 
-def set_throttle(admin: Admin, held: Replicas, plan: Replicas, bytes_per_s: int) -> None:
-    """Throttle the replication of the plan's partitions. Raises CliError."""
+def set_throttle(admin: Admin, held: Replicas, plan: Replicas, brokers: Sequence[int], bytes_per_s: int) -> None:
+    """Throttle the replication of the plan's partitions at `brokers`, which must serve. Raises CliError."""
     for topic, values in throttled_replicas(held, plan).items():
         _alter(admin, "topic", topic, {name: ("SET", value) for name, value in values.items()})
-    for broker in brokers_of(held, plan):
+    for broker in brokers:
         _alter(admin, "broker", str(broker), {name: ("SET", str(bytes_per_s)) for name in RATES})
 
 
-def remove_throttle(admin: Admin, places: Iterable[Partition], brokers: Sequence[int]) -> None:
-    """Remove the throttles of these topics and brokers, if there are any. Raises CliError."""
-    for topic in sorted({topic for topic, _ in places}):
-        _alter(admin, "topic", topic, dict.fromkeys((LEADERS, FOLLOWERS), ("DELETE", None)))
-    for broker in brokers:
-        _alter(admin, "broker", str(broker), dict.fromkeys(RATES, ("DELETE", None)))
+def remove_throttle(admin: Admin, places: Iterable[Partition], brokers: Sequence[int]) -> list[str]:
+    """Remove the throttles of these topics and brokers, if there are any; returns a text for each that stays.
+
+    A broker's configs are changed only by itself, so that those of one that does not serve stay.
+    """
+    topics = sorted({topic for topic, _ in places})
+    changed = [("topic", topic, (LEADERS, FOLLOWERS)) for topic in topics]
+    changed += [("broker", str(broker), RATES) for broker in brokers]
+    return [left for kind, name, configs in changed if (left := _removed(admin, kind, name, configs))]
+
+
+def _removed(admin: Admin, kind: str, name: str, configs: Sequence[str]) -> str | None:
+    try:
+        _alter(admin, kind, name, dict.fromkeys(configs, ("DELETE", None)))
+    except CliError as error:
+        cause = error.format_message()
+    except library().errors.KafkaError as error:
+        cause = f"{kind} {name!r}: {error}"
+    else:
+        return None
+    unset = " ".join(f"--unset {config}" for config in configs)
+    return f"the throttle stays, {cause}; later: odradek configs alter {kind} {name} {unset}"
 
 
 def _alter(admin: Admin, kind: str, name: str, changes: _Changes) -> None:

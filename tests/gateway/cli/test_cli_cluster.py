@@ -2,13 +2,16 @@
 
 import json
 import random
+import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -18,9 +21,10 @@ from kafka.errors import NodeNotReadyError
 import odradek
 from odradek.gateway.cli import propagation
 from odradek.gateway.cli.client import Admin
+from odradek.gateway.cli.errors import INTERRUPTED
 from odradek.gateway.cli.main import cli
 from odradek.gateway.cli.replica_plan import TooFewBrokersError, onto, over, without
-from odradek.gateway.cli.throttle import FOLLOWERS, LEADERS, RATES, brokers_of, throttled_replicas
+from odradek.gateway.cli.throttle import FOLLOWERS, LEADERS, RATES, brokers_of, remove_throttle, throttled_replicas
 from odradek.gateway.testing.cluster import TestCluster
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -91,6 +95,47 @@ def test_a_throttle_is_set_and_taken_back(nodes: TestCluster):
     assert "moved" in run(nodes, "cluster", "reassign", "slow", "--brokers", "1,3", "--throttle", "5000")
     assert not throttles(nodes)
     run(nodes, "topics", "delete", "slow", "--yes")
+
+
+@pytest.mark.timeout(180)
+def test_a_throttle_is_taken_back_after_an_interrupt(nodes: TestCluster):
+    """The replica of more bytes than one fetch returns is never in sync at one byte a second."""
+    run(nodes, "topics", "create", "slow", "-p", "1", "-r", "1")
+    run(nodes, "cluster", "reassign", "slow", "--brokers", "1")
+    for _ in range(3):
+        assert CliRunner().invoke(
+            cli, ["produce", "slow", "--bootstrap", nodes.bootstrap], input="\n".join(["x" * 90_000] * 30)
+        ).exit_code == 0  # fmt: skip
+    command = [sys.executable, "-m", "odradek", "cluster", "reassign", "slow", "--brokers", "2", "--throttle", "1"]
+    moving = subprocess.Popen([*command, "--bootstrap", nodes.bootstrap], stderr=subprocess.PIPE, text=True)
+    while not described(nodes)["reassignments"]:
+        assert moving.poll() is None
+    moving.send_signal(signal.SIGINT)
+    _, said = moving.communicate(timeout=60)
+    assert moving.returncode == INTERRUPTED
+    assert "the throttle is removed" in said
+    assert not throttles(nodes)
+    run(nodes, "cluster", "reassign", "slow", "--cancel")
+    run(nodes, "topics", "delete", "slow", "--yes")
+
+
+def test_a_throttle_that_cannot_be_removed_is_named():
+    """Only a broker itself changes its configs."""
+
+    def alter(resources: Sequence[Any], *, raise_on_unknown: bool) -> dict[str, dict[str, str]]:
+        assert not raise_on_unknown
+        [resource] = resources
+        if resource.name == "3":
+            raise NodeNotReadyError("3 is down")
+        kind = resource.resource_type.name.lower()
+        return {kind: {resource.name: "OK" if kind == "broker" else "[Error 41] NotControllerError"}}
+
+    left = remove_throttle(cast("Admin", SimpleNamespace(alter_configs=alter)), [("slow", 0), ("slow", 1)], [2, 3])
+    unset = f"odradek configs alter topic slow --unset {LEADERS} --unset {FOLLOWERS}"
+    assert left[0].startswith("the throttle stays, topic 'slow': NOT_CONTROLLER: ")
+    assert left[0].endswith(f"; later: {unset}")
+    assert left[1].startswith("the throttle stays, broker '3': NodeNotReadyError: 3 is down; later: ")
+    assert len(left) == 2
 
 
 @contextmanager

@@ -55,7 +55,10 @@ def test_a_dead_broker_is_drained_and_removed(nodes: TestCluster):
     run(nodes, "cluster", "reassign", "alone", "--brokers", "4")
     nodes.kill(4)
     await_state(nodes, is_fenced(4))
-    left = run(nodes, "cluster", "drain", "4", code=1)
+    left = run(nodes, "cluster", "drain", "4", "--throttle", "100000000", code=1)
+    assert "throttle" not in left
+    for broker in ("1", "2", "3"):
+        assert "throttled" not in run(nodes, "configs", "describe", "broker", broker)
     assert "4 partitions without a leader cannot be copied and stay, as alone-0" in left
     state = described(nodes)
     assert (state["without_leader"], state["under_replicated"], state["reassignments"]) == (4, 4, [])
