@@ -11,6 +11,7 @@ from odradek.gateway.cli.client import Admin, Target, library, open_admin, retry
 from odradek.gateway.cli.errors import CliError, client_error_text
 from odradek.gateway.cli.options import Text, connection_options, json_option
 from odradek.gateway.cli.output import emit_json, heading, note, table
+from odradek.gateway.cli.removal import serves
 from odradek.gateway.cli.topics import describe_existing
 
 KINDS = ("topic", "broker", "group", "client-metrics")
@@ -182,12 +183,13 @@ def _resources(target: Target, admin: Admin, kind: str, names: Sequence[str]) ->
     """kafka-python's resources with these names; raises `CliError` for a broker that is not in the cluster."""
     if kind != "broker":
         return [library().admin.ConfigResource(_wire_name(kind), name) for name in names]
-    brokers = [str(broker["broker_id"]) for broker in retrying(target, admin.describe_cluster)["brokers"]]
+    found = retrying(target, admin.describe_cluster)["brokers"]
+    brokers = [str(broker["broker_id"]) for broker in found]
     for name in names:
         if name != ALL_BROKERS and name not in brokers:
             raise CliError(
                 f"there is no broker {name!r}: the cluster has {', '.join(brokers)}; {ALL_BROKERS!r} stands for all"
             )
     every = _AllBrokers("")
-    every.node_id = int(brokers[0])
+    every.node_id = next(broker["broker_id"] for broker in [*filter(serves, found), *found])
     return [library().admin.ConfigResource(kind, every if name == ALL_BROKERS else name) for name in names]

@@ -106,6 +106,8 @@ def _explained_kafka_error(errors: Any, error: Any) -> CliError:  # noqa: ANN401
     if isinstance(error, errors.BrokerResponseError):
         detail = " ".join(str(arg) for arg in error.args if arg)
         return CliError(broker_error_text(error.errno, detail or None))
+    if isinstance(error, errors.UnknownBrokerIdError | errors.NodeNotReadyError) and isinstance(error.args[0], int):
+        return UnreachableError(f"broker {error.args[0]} does not answer")
     unreachable = (errors.KafkaConnectionError, errors.MetadataEmptyBrokerList, errors.NodeNotReadyError)
     if isinstance(error, unreachable) or "bootstrap" in str(error):
         return UnreachableError(f"no Kafka broker answers there: {_bare(error)}")

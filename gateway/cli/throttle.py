@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.gateway.cli.client import Admin, library
-from odradek.gateway.cli.errors import CliError, client_error_text
+from odradek.gateway.cli.errors import CliError, client_error_text, explained
 from odradek.gateway.cli.replica_plan import Partition, Replicas
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -63,7 +63,8 @@ def _removed(admin: Admin, kind: str, name: str, configs: Sequence[str]) -> str 
     except CliError as error:
         cause = error.format_message()
     except library().errors.KafkaError as error:
-        cause = f"{kind} {name!r}: {error}"
+        known = explained(error)
+        cause = f"{kind} {name!r}: {known.format_message() if known else error}"
     else:
         return None
     unset = " ".join(f"--unset {config}" for config in configs)

@@ -17,14 +17,15 @@ TOPIC = "lost"
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[TestCluster]:
-    """Three brokers, one of which alone has partition 1 of the topic and is killed."""
+    """Three brokers; the first of them alone has partition 1 of the topic, and is killed."""
     config = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
     with odradek.cluster(brokers=3, config=config) as cluster:
         run(cluster, "topics", "create", TOPIC, "-p", "3", "-r", "1")
+        run(cluster, "cluster", "reassign", TOPIC, "--brokers", "2,1,3")
         for partition in ("0", "1", "2"):
             run(cluster, "produce", TOPIC, "--partition", partition, stdin="a\nb\n")
         run(cluster, "groups", "reset-offsets", "readers", "--topic", TOPIC, "--to-earliest", "--execute")
-        cluster.kill(cluster.leader(TOPIC, 1))
+        cluster.kill(1)
         await_one_without_leader(cluster)
         yield cluster
 
@@ -84,3 +85,11 @@ def test_consume_names_the_partition_that_it_cannot_read(nodes: TestCluster, cli
     consume = ("consume", TOPIC, "--client", client)
     assert f"{TOPIC}-1: LEADER_NOT_AVAILABLE" in run(nodes, *consume, code=1)
     assert run(nodes, *consume, "--partition", "0").split() == ["a", "b"]
+
+
+@pytest.mark.timeout(180)
+def test_configs_of_all_brokers_while_one_is_down(nodes: TestCluster):
+    """Any broker answers for all of them, not only the first."""
+    assert "odradek: broker 1 does not answer\n" in run(nodes, "configs", "describe", "broker", "1", code=3)
+    run(nodes, "configs", "alter", "broker", "default", "--set", "log.retention.ms=86400000")
+    assert "log.retention.ms=86400000" in run(nodes, "configs", "describe", "broker", "default")
