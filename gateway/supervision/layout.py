@@ -10,6 +10,7 @@ from odradek.coordinator.metadata.topic_names import CLUSTER_METADATA
 from odradek.gateway.config.properties import parse_properties
 from odradek.gateway.config.rules import host_and_port
 from odradek.gateway.config.sources import variables
+from odradek.gateway.notify import VARIABLE as NOTIFY_SOCKET
 from odradek.storage_backends.directories import write_durably
 from odradek.wire.values import immutable
 
@@ -40,9 +41,12 @@ OWN_SETTINGS: Final = frozenset(
 
 
 def node_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a node: without the variables of settings in `OWN_SETTINGS`."""
+    """The environment of a node: without the variables of settings in `OWN_SETTINGS`, and of the service manager.
+
+    A service manager listens to the supervisor alone.
+    """
     own = {variable for variable, setting, _ in variables(environ) if setting in OWN_SETTINGS}
-    return {variable: text for variable, text in environ.items() if variable not in own}
+    return {variable: text for variable, text in environ.items() if variable not in {*own, NOTIFY_SOCKET}}
 
 
 class VotersError(Exception):

@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from odradek.gateway.notify import READY, STOPPING, notify
 from odradek.gateway.supervision.layout import NodePlan, node_environment
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,10 @@ class SupervisedNode:
 
 
 class Supervisor:
-    """All nodes of one cluster. `on_ready` is called once, when all of them serve."""
+    """All nodes of one cluster. `on_ready` is called once, when all of them serve.
+
+    The service manager is notified for all of them, when they serve and when they stop (`gateway.notify`).
+    """
 
     def __init__(self, nodes: Sequence[SupervisedNode], on_ready: Callable[[], None]) -> None:
         self._nodes = nodes
@@ -147,6 +151,7 @@ class Supervisor:
                 nursery.start_soon(self._call_when_ready)
                 await received.__anext__()
                 log.info("stopping nodes=%d", len(self._nodes))
+                notify(STOPPING, f"stopping {len(self._nodes)} nodes in turn")
                 nursery.start_soon(self._stop_at_further_signals, received)
                 await self._drain()
                 nursery.cancel_scope.cancel()
@@ -155,6 +160,7 @@ class Supervisor:
         for node in self._nodes:
             await node.ready.wait()
         self._on_ready()
+        notify(READY, f"{len(self._nodes)} nodes serve")
 
     async def _drain(self) -> None:
         for node in self._nodes:

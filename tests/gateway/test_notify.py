@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from odradek.gateway.notify import READY, notify
+from odradek.gateway.testing.ports import free_ports_in_a_row
 
 
 def manager(address: str) -> socket.socket:
@@ -23,10 +24,12 @@ def manager(address: str) -> socket.socket:
 
 
 @contextmanager
-def serving(folder: Path, notify_socket: str) -> Iterator[subprocess.Popen[str]]:
+def serving(
+    folder: Path, notify_socket: str, *options: str, listen: str = "127.0.0.1:0"
+) -> Iterator[subprocess.Popen[str]]:
     clean = {name: text for name, text in os.environ.items() if not name.startswith(("ODRADEK_", "KAFKA_"))}
     process = subprocess.Popen(
-        [sys.executable, "-m", "odradek", "serve", "--listen", "127.0.0.1:0", "--storage", "memory://"],
+        [sys.executable, "-m", "odradek", "serve", "--listen", listen, *(options or ("--storage", "memory://"))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -50,6 +53,25 @@ def test_ready_when_it_serves_and_stopping_at_the_signal(tmp_path):
         broker.send_signal(signal.SIGTERM)
         assert receiver.recv(4096).decode().startswith("STOPPING=1\n")
         assert broker.wait(60) == 0
+
+
+def test_a_supervisor_notifies_once_for_all_its_nodes(tmp_path):
+    path, port = str(tmp_path / "notify"), free_ports_in_a_row(3)[0]
+    options = ("--brokers", "2", "--data", str(tmp_path / "data"))
+    with (
+        manager(path) as receiver,
+        serving(tmp_path, path, *options, listen=f"127.0.0.1:{port}") as supervisor,
+    ):
+        assert receiver.recv(4096) == b"READY=1\nSTATUS=2 nodes serve"
+        for each in (port, port + 1):
+            socket.create_connection(("127.0.0.1", each), timeout=30).close()
+        supervisor.send_signal(signal.SIGTERM)
+        assert receiver.recv(4096) == b"STOPPING=1\nSTATUS=stopping 2 nodes in turn"
+        supervisor.communicate(timeout=60)
+        assert supervisor.returncode == 0
+        receiver.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            receiver.recv(4096)
 
 
 def test_a_broker_whose_manager_is_gone_serves_all_the_same(tmp_path):

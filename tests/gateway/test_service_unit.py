@@ -27,6 +27,7 @@ def test_it_waits_for_the_notification_and_for_the_drain(unit):
     assert service["Type"] == "notify"
     assert isinstance(drain_ms, int)
     assert int(service["TimeoutStopSec"].removesuffix("s")) * 1000 > drain_ms
+    assert service["KillMode"] == "mixed"  # the nodes of --brokers drain in turn, as the supervisor signals them
     assert service["ExecStart"].startswith(f"{PROGRAM} serve ")
 
 
