@@ -48,6 +48,10 @@ FEW_RECORDS: Final = 200
 _SHORT_BYTES: Final = HEADER_BYTES + 7 * FEW_RECORDS
 """The smallest record has seven bytes."""
 _ATTRIBUTES_LOW_AT: Final = 22
+MAX_RECORDS_WITH_ROWS: Final = 100_000
+"""The maximum number of records in a batch of a topic whose records a database stores as rows. All rows of a batch are
+in memory at once, and a batch of a few kilobytes may contain millions of records.
+"""
 MAX_NAMED_FAULTS: Final = 1000
 """The maximum number of bad records reported for a batch, which may contain millions."""
 # Enum members that are needed for each batch: a lookup costs as much as a call.
@@ -69,6 +73,7 @@ def check_client_batch(
     return (
         _check_envelope(records, header, config, api_version)
         or _check_header(header)
+        or _check_rows(header, config)
         or _check_records(records, header, config, now_ms)
         or _check_fits_segment(header, config)
         or header
@@ -191,6 +196,13 @@ def _check_header(header: BatchHeader) -> Rejected | None:
         message = f"producer {header.producer_id} sent sequence {header.base_sequence}"
         return Rejected(ErrorCode.INVALID_RECORD, message)
     return None
+
+
+def _check_rows(header: BatchHeader, config: LogConfig) -> Rejected | None:
+    if not config.sql_columns or header.record_count <= MAX_RECORDS_WITH_ROWS:
+        return None
+    message = f"the batch of {header.record_count} records exceeds {MAX_RECORDS_WITH_ROWS} (odradek.sql.columns)"
+    return Rejected(ErrorCode.MESSAGE_TOO_LARGE, message)
 
 
 def _check_records(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> Rejected | None:

@@ -346,9 +346,7 @@ class PartitionLog(Watchable):
         return None
 
     def _keeps_deleted_records(self) -> bool:
-        """True if the log is empty and its newest segment is not, as after a truncation to the log start. Moving the
-        log start to where it is makes the store begin a new segment, so that the space is freed.
-        """
+        """True if the log is empty and its newest segment is not. Writing the log start then begins a new segment."""
         assert self._part is not None
         log = self.log
         return log.log_start_offset == log.log_end_offset and self._part.segments()[-1].size_bytes > 0

@@ -7,9 +7,15 @@ from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_produc
 
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
 from odradek.partitions.results import Appended, AppendOrigin, Rejected
-from odradek.partitions.validation import FEW_RECORDS, check_client_batch, is_short, takes_long
+from odradek.partitions.validation import (
+    FEW_RECORDS,
+    MAX_RECORDS_WITH_ROWS,
+    check_client_batch,
+    is_short,
+    takes_long,
+)
 from odradek.wire.errors import ErrorCode
-from odradek.wire.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, Codec, check_crc, parse_header
+from odradek.wire.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, BatchHeader, Codec, check_crc, parse_header
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.reader import read_records
 
@@ -126,6 +132,19 @@ def test_max_message_bytes_bounds_the_whole_batch(spare: int, origin: AppendOrig
         assert isinstance(result, Appended)
     else:
         assert result.error is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_the_records_of_a_batch_with_rows_are_limited(spare: int) -> None:
+    count = MAX_RECORDS_WITH_ROWS - spare
+    many = memoryview(bytearray(build_batch([SimpleRecord(None, None, NOW_MS)] * count, codec=Codec.GZIP)))
+    assert isinstance(check_client_batch(many, LogConfig(), NOW_MS), BatchHeader)
+    result = check_client_batch(many, LogConfig(sql_columns=True), NOW_MS)
+    if spare < 0:
+        assert isinstance(result, Rejected)
+        assert result.error is ErrorCode.MESSAGE_TOO_LARGE
+    else:
+        assert isinstance(result, BatchHeader)
 
 
 def test_size_is_judged_before_the_checksum() -> None:

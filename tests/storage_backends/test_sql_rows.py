@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from odradek.partitions.model import LogWrite, StoredBatch
+from odradek.partitions.validation import MAX_RECORDS_WITH_ROWS
 from odradek.storage_backends.beside import LogGoneError
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.sql.columns import statements
@@ -16,6 +17,7 @@ from odradek.storage_backends.sql.columns.backfill import SqlBackfill
 from odradek.storage_backends.sql.schema import DEAD
 from odradek.storage_backends.sql.store import SqlStore
 from odradek.storage_backends.testing.keys import KEY
+from odradek.wire.records.batch import Codec
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 
 ON = LogPolicy(segment_bytes=200, columns=True)
@@ -132,6 +134,27 @@ def test_a_batch_that_cannot_be_decoded_is_stored_and_has_no_rows(url, caplog):
         assert [offset for offset, _ in shown(url)] == [1]
         assert log.load().log_end_offset == 2
     assert "offsets 0 to 0 have no rows for SQL" in caplog.text
+
+
+def test_a_batch_with_an_offset_twice_is_stored_and_has_no_rows(url, caplog):
+    """A client can write one: records are not read when they are produced."""
+    twice = build_batch([SimpleRecord(b"k", b"v", 0)] * 3, offset_deltas=[0, 0, 2])
+    with closing(SqlStore(url)) as store:
+        log = store.open(KEY, ON)
+        write(log, StoredBatch(0, 2, 0, twice), batch(3, b"good"))
+        assert [offset for offset, _ in shown(url)] == [3]
+        assert log.load().log_end_offset == 4
+    assert "offsets 0 to 2 have no rows for SQL: the offsets of its records do not rise" in caplog.text
+
+
+def test_a_batch_with_too_many_records_is_stored_and_has_no_rows(url, caplog):
+    count = MAX_RECORDS_WITH_ROWS + 1
+    many = build_batch([SimpleRecord(None, None, 0)] * count, codec=Codec.GZIP)
+    with closing(SqlStore(url)) as store:
+        log = store.open(KEY, ON)
+        write(log, StoredBatch(0, count - 1, 0, many), batch(count, b"good"))
+        assert [offset for offset, _ in shown(url)] == [count]
+    assert f"offsets 0 to {count - 1} have no rows for SQL: {count} records are more than" in caplog.text
 
 
 def test_a_log_without_rows_writes_nothing_about_them(url):

@@ -3,9 +3,11 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import field
+from itertools import pairwise
 from typing import Any, Final
 
 from odradek.partitions.model import StoredBatch
+from odradek.partitions.validation import MAX_RECORDS_WITH_ROWS
 from odradek.storage_backends.headers import headers_as_json
 from odradek.wire.records.batch import BatchHeader, parse_header
 from odradek.wire.records.errors import InvalidRecordBatch
@@ -35,7 +37,12 @@ class Rows:
 
 
 def rows_of(batches: Iterable[StoredBatch]) -> Rows:
-    """Return the rows of batches. A batch that cannot be decoded is left out, with a warning in the log."""
+    """Return the rows of batches.
+
+    A batch that cannot be decoded is left out, with a warning in the log; so is one with too many records, and one
+    whose offsets do not rise: an offset has one row. Clients cannot write batches with too many (`validation`); such
+    batches were written before the setting, or imported.
+    """
     rows = Rows()
     for batch in batches:
         header = parse_header(batch.data)
@@ -52,8 +59,10 @@ def rows_of(batches: Iterable[StoredBatch]) -> Rows:
 
 
 def _records(batch: StoredBatch, header: BatchHeader) -> list[dict[str, Any]]:
+    if header.record_count > MAX_RECORDS_WITH_ROWS:
+        raise InvalidRecordBatch(f"{header.record_count} records are more than {MAX_RECORDS_WITH_ROWS}")
     producer_id = header.producer_id if header.is_transactional else None
-    return [
+    rows: list[dict[str, Any]] = [
         {
             "offset": offset,
             "time": timestamp_ms,
@@ -65,6 +74,9 @@ def _records(batch: StoredBatch, header: BatchHeader) -> list[dict[str, Any]]:
         }
         for offset, timestamp_ms, key, value, headers in read_records(batch.data, header)
     ]
+    if any(later["offset"] <= earlier["offset"] for earlier, later in pairwise(rows)):
+        raise InvalidRecordBatch("the offsets of its records do not rise")
+    return rows
 
 
 def _add_marker(rows: Rows, batch: StoredBatch, header: BatchHeader) -> None:
