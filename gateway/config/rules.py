@@ -16,7 +16,15 @@ _NOT_ABOVE: Final = (
 )
 """Pairs of settings; the first must not be greater than the second."""
 
-_POSITIVE: Final = ("log.roll.ms", "default.replication.factor", "socket.receive.buffer.bytes")
+_POSITIVE: Final = (
+    "log.roll.ms",
+    "default.replication.factor",
+    "socket.receive.buffer.bytes",
+    "broker.heartbeat.interval.ms",
+    "controller.quorum.fetch.timeout.ms",
+    "controller.quorum.request.timeout.ms",
+)
+"""Settings that are at least 1; Kafka allows 0 for times with which the event loop here would never pause."""
 _RETENTIONS: Final = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 
 
