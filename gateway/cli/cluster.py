@@ -168,7 +168,7 @@ def reassign(
         known = _brokers(admin, target)
         _check_known(brokers, known)
         held = _held(admin, target, topics)
-        _move(admin, target, held, _planned(lambda: over(held, brokers)), throttle, wait=not no_wait)
+        _move(admin, target, held, _planned(lambda: over(held, brokers, known)), throttle, wait=not no_wait)
 
 
 @cluster.command("add", epilog="\b\nExample:\n  odradek cluster add 1")

@@ -49,20 +49,47 @@ def _taker(place: Partition, held: Sequence[int], staying: Mapping[int, str | No
     return min(free, key=lambda broker: (staying[broker] is not None and staying[broker] in racks, load[broker]))
 
 
-def over(held: Replicas, brokers: Sequence[int]) -> dict[Partition, list[int]]:
-    """The partitions spread evenly over `brokers`, which become preferred leaders in turn.
+def over(held: Replicas, brokers: Sequence[int], racks: Mapping[int, str | None]) -> dict[Partition, list[int]]:
+    """The partitions spread evenly over `brokers`, which become preferred leaders in turn, alternately by rack.
 
-    Contains only partitions whose replicas change; the number of replicas stays. Raises TooFewBrokersError.
+    The replicas of a partition are in as many racks as possible. Contains only partitions whose replicas change; the
+    number of replicas stays. Raises TooFewBrokersError.
     """
+    leaders = _alternating(brokers, racks)
+    load: Counter[int] = Counter()
     plan: dict[Partition, list[int]] = {}
     for turn, place in enumerate(sorted(held)):
         count = len(held[place])
-        if count > len(brokers):
-            raise TooFewBrokersError(place, count, len(brokers))
-        after = [brokers[(turn + step) % len(brokers)] for step in range(count)]
+        if count > len(leaders):
+            raise TooFewBrokersError(place, count, len(leaders))
+        start = turn % len(leaders)
+        after = _spread([*leaders[start:], *leaders[:start]], count, racks, load)
+        load.update(after)
         if after != list(held[place]):
             plan[place] = after
     return plan
+
+
+def _alternating(brokers: Sequence[int], racks: Mapping[int, str | None]) -> list[int]:
+    """The brokers in their order, but one of each rack in turn; one without a rack counts as a rack of its own."""
+    in_rack: Counter[str | None] = Counter()
+    turns: dict[int, int] = {}
+    for broker in brokers:
+        rack = racks.get(broker)
+        turns[broker] = 0 if rack is None else in_rack[rack]
+        in_rack[rack] += 1
+    return sorted(brokers, key=turns.__getitem__)
+
+
+def _spread(brokers: Sequence[int], count: int, racks: Mapping[int, str | None], load: Mapping[int, int]) -> list[int]:
+    """The first of `brokers` and, as long as there are any, brokers of other racks; of these those with least load."""
+    chosen = [brokers[0]][:count]
+    while len(chosen) < count:
+        free = [broker for broker in brokers if broker not in chosen]
+        taken = {racks.get(broker) for broker in chosen} - {None}
+        fitting = [broker for broker in free if racks.get(broker) not in taken]
+        chosen.append(min(fitting or free, key=lambda broker: load[broker]))
+    return chosen
 
 
 def onto(held: Replicas, joining: Iterable[int], brokers: Mapping[int, str | None]) -> dict[Partition, list[int]]:

@@ -255,12 +255,31 @@ def test_a_rack_of_its_own_is_preferred():
 @pytest.mark.parametrize("seed", range(30))
 def test_replicas_are_spread_evenly(seed: int):
     held, brokers = random_layout(random.Random(seed))
-    plan = over(held, sorted(brokers))
+    plan = over(held, sorted(brokers), brokers)
     after = {**held, **plan}
     leads = Counter(each[0] for each in after.values())
     counts = [leads[broker] for broker in brokers]
     assert max(counts) - min(counts) <= 1
-    assert over(after, sorted(brokers)) == {}
+    assert over(after, sorted(brokers), brokers) == {}
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3, 4])
+def test_replicas_are_spread_over_racks(factor: int):
+    """As by Kafka's `kafka-reassign-partitions --generate`, brokers take turns by rack."""
+    racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+    held = {("t", index): [9] * factor for index in range(12)}
+    plan = over(held, sorted(racks), racks)
+    assert [replicas[0] for replicas in plan.values()] == [1, 3, 5, 2, 4, 6] * 2
+    for replicas in plan.values():
+        assert len({racks[broker] for broker in replicas}) == min(factor, 3)
+    load = Counter(chain.from_iterable(plan.values())).values()
+    assert max(load) - min(load) <= 2
+
+
+def test_replicas_are_spread_over_racks_of_different_sizes():
+    racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: None}
+    plan = over({("t", index): [9, 9] for index in range(4)}, [1, 2, 3, 4], racks)
+    assert list(plan.values()) == [[1, 3], [3, 4], [4, 2], [2, 3]]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -269,7 +288,7 @@ def test_a_broker_that_joins_takes_its_share_and_the_rest_stays(seed: int):
     brokers: dict[int, str | None] = dict.fromkeys(range(1, chance.randrange(4, 9)))
     partitions = [("t", index) for index in range(chance.randrange(1, 40))]
     factor = chance.randrange(1, len(brokers) - 1)
-    held = over(dict.fromkeys(partitions, [0] * factor), sorted(brokers)[:-1])
+    held = over(dict.fromkeys(partitions, [0] * factor), sorted(brokers)[:-1], brokers)
     newcomer = max(brokers)
     after = {**held, **onto(held, [newcomer], brokers)}
     load = Counter(broker for each in after.values() for broker in each)
@@ -294,4 +313,4 @@ def test_a_broker_that_joins_shares_no_rack_of_a_partition():
 
 def test_more_replicas_than_brokers_are_refused():
     with pytest.raises(TooFewBrokersError, match="t-0 has 2 replicas, and 1 brokers"):
-        over({("t", 0): [1, 2]}, [3])
+        over({("t", 0): [1, 2]}, [3], {})
