@@ -1,12 +1,14 @@
 """Validators of parsed values, with Kafka's messages."""
 
 import re
+from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from odradek.coordinator.configs.errors import ConfigRefusedError, bad_value
 from odradek.wire.values import immutable
 
 _MAX_COUNT: Final = 2**31 - 1
+_MAX_PORT: Final = 65535
 
 
 class Validator(Protocol):
@@ -123,6 +125,7 @@ class QuorumVoters:
         if not all(re.fullmatch(r"\d+@[^@]+:\d+", item) for item in items):
             form = "Each entry should be in the form `{id}@{host}:{port}`."
             raise ConfigRefusedError(f"Invalid configuration value for {name}. {form}")
+        _check_ports(name, items)
 
 
 class HostPorts:
@@ -134,6 +137,14 @@ class HostPorts:
             if not re.fullmatch(r".+:\d+", item):
                 form = 'Each entry should be in the form "{host}:{port}"'
                 raise ConfigRefusedError(f"Failed to parse host name from {item} for the configuration {name}. {form}")
+        _check_ports(name, _items(value))
+
+
+def _check_ports(name: str, addresses: Sequence[str]) -> None:
+    for address in addresses:
+        port = address.rpartition(":")[2]
+        if int(port) > _MAX_PORT:
+            raise bad_value(name, address, f"port out of range:{port}")
 
 
 class HostCounts:

@@ -84,15 +84,15 @@ def _protocol(entry: str) -> tuple[str, str]:
 
 
 def advertised(listeners: tuple[Endpoint, ...], wanted: tuple[Endpoint, ...] | None) -> tuple[Endpoint, ...]:
-    """The address that clients get for each listener.
+    """The address that clients get for each listener; as in Kafka, `wanted` may leave out listeners.
 
     Raises ConfigError for an address that no client can connect to.
     """
-    chosen = {endpoint.name: endpoint for endpoint in wanted or listeners}
+    chosen = {endpoint.name: endpoint for endpoint in (listeners if wanted is None else wanted)}
     for name in chosen:
         if name not in {endpoint.name for endpoint in listeners}:
             raise ConfigError(f"advertised.listeners names {name}, which listeners does not", "advertised.listeners")
-    given = tuple(chosen.get(endpoint.name, endpoint) for endpoint in listeners)
+    given = tuple(chosen[endpoint.name] for endpoint in listeners if endpoint.name in chosen)
     for endpoint in given:
         if endpoint.host in ("0.0.0.0", "::"):  # noqa: S104 - refused, not bound
             raise ConfigError(

@@ -125,11 +125,12 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
             voters = (Voter(node_id, own.host, own.port),)
     else:
         _check_broker_alone(layers, names, controller_listeners)
-    if is_broker and not listeners:
+    public = advertised(listeners, _of(wanted, names, controllers=False))
+    if is_broker and not public:
         raise ConfigError(
             f"There must be at least one broker advertised listener. Perhaps all listeners appear in "
             f"{_CONTROLLER_NAMES}?",
-            "listeners",
+            "advertised.listeners" if listeners else "listeners",
         )
     node = NodeConfig(
         node_id=node_id,
@@ -138,7 +139,7 @@ def node_of(layers: BrokerLayers, node_id: int) -> NodeConfig:
         voters=voters,
         bootstrap_servers=servers,
         listeners=listeners,
-        advertised_listeners=advertised(listeners, _of(wanted, names, controllers=False)),
+        advertised_listeners=public,
         controller_listeners=controller_listeners,
         advertised_controller_listeners=_advertised_controllers(
             controller_listeners, _of(wanted, names, controllers=True)
@@ -176,17 +177,21 @@ def _servers(layers: BrokerLayers) -> tuple[tuple[str, int], ...]:
 
 
 def _of(endpoints: Sequence[Endpoint], names: Sequence[str], *, controllers: bool) -> tuple[Endpoint, ...] | None:
-    return tuple(endpoint for endpoint in endpoints if (endpoint.name in names) is controllers) or None
+    """Those of `advertised.listeners` for controllers, or for brokers; None if the setting is not set."""
+    return tuple(endpoint for endpoint in endpoints if (endpoint.name in names) is controllers) if endpoints else None
 
 
 def _advertised_controllers(
     listeners: tuple[Endpoint, ...], wanted: tuple[Endpoint, ...] | None
 ) -> tuple[Endpoint, ...]:
-    """The addresses of the listeners for controllers; on all interfaces the host is empty, for the machine's name."""
-    if wanted is not None:
-        return advertised(listeners, wanted)
+    """The addresses of the listeners for controllers, for one that `wanted` leaves out its own.
+
+    On all interfaces the host is empty, for the machine's name.
+    """
     wildcards = ("0.0.0.0", "::")  # noqa: S104 - not bound
-    return tuple(Endpoint(each.name, "" if each.host in wildcards else each.host, each.port) for each in listeners)
+    bound = [Endpoint(each.name, "" if each.host in wildcards else each.host, each.port) for each in listeners]
+    named = [endpoint.name for endpoint in wanted or ()]
+    return advertised(listeners, (*(wanted or ()), *(each for each in bound if each.name not in named)))
 
 
 # Rules
@@ -283,6 +288,8 @@ def _check_inter_broker(layers: BrokerLayers, node: NodeConfig) -> None:
         raise ConfigError(
             f"Only one of {_INTER_BROKER} and security.inter.broker.protocol should be set.", _INTER_BROKER
         )
+    if _INTER_BROKER in layers.static and not optional(layers, "inter.broker.listener.name"):
+        raise ConfigError(f"{_INTER_BROKER}: the listener name is empty", _INTER_BROKER)
     names = [endpoint.name for endpoint in node.advertised_listeners]
     must_exist = _INTER_BROKER in layers.static or not node.is_alone
     if node.is_broker and must_exist and node.inter_broker_listener_name not in names:

@@ -4,6 +4,7 @@ from typing import Final
 
 from odradek.coordinator.configs.layers import BrokerLayers
 from odradek.gateway.config.errors import ConfigError
+from odradek.partitions.fetching.selection import RACK_AWARE
 
 _NOT_ABOVE: Final = (
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
@@ -25,6 +26,19 @@ _POSITIVE: Final = (
     "controller.quorum.request.timeout.ms",
 )
 """Settings that are at least 1; Kafka allows 0 for times with which the event loop here would never pause."""
+_BETWEEN: Final = (
+    (
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ),
+    (
+        "group.consumer.session.timeout.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+)
+"""Settings, each with the settings of its lowest and of its highest value."""
 _RETENTIONS: Final = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 
 
@@ -36,6 +50,7 @@ def check_rules(layers: BrokerLayers) -> None:
             raise ConfigError(
                 f"{low} ({layers.values[low]}) must not be greater than {high} ({layers.values[high]})", low
             )
+    _check_between(layers)
     for name in _RETENTIONS:
         if _number(layers, name, 1) == 0 or _number(layers, name, 1) < -1:
             raise ConfigError(f"{name} must be unlimited (-1) or, equal or greater than 1", name)
@@ -44,6 +59,10 @@ def check_rules(layers: BrokerLayers) -> None:
         if value < 1 and not (name.endswith("buffer.bytes") and value == -1):
             raise ConfigError(f"{name} must be equal or greater than 1", name)
     _check_connections(layers)
+    if (selector := layers.values["replica.selector.class"]) and selector != RACK_AWARE:
+        raise ConfigError(
+            f"replica.selector.class: {selector} is not available, only {RACK_AWARE}", "replica.selector.class"
+        )
     metrics = layers.values["odradek.metrics.listen"]
     if metrics is not None and host_and_port(str(metrics)) is None:
         raise ConfigError(f"odradek.metrics.listen: {metrics!r} is not HOST:PORT", "odradek.metrics.listen")
@@ -51,6 +70,15 @@ def check_rules(layers: BrokerLayers) -> None:
         raise ConfigError(
             "queued.max.request.bytes must be larger or equal to socket.request.max.bytes", "queued.max.request.bytes"
         )
+
+
+def _check_between(layers: BrokerLayers) -> None:
+    for name, low, high in _BETWEEN:
+        value = _number(layers, name, 0)
+        if value < _number(layers, low, 0):
+            raise ConfigError(f"{name} must be greater than or equal to {low}", name)
+        if value > _number(layers, high, value):
+            raise ConfigError(f"{name} must be less than or equal to {high}", name)
 
 
 def host_and_port(text: str) -> tuple[str, int] | None:

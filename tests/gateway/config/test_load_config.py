@@ -157,7 +157,7 @@ class TestListeners:
             listener_security_protocol_map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
         )
         assert config.listeners == (Endpoint("INSIDE", "10.0.0.1", 9092), Endpoint("OUTSIDE", "::1", 9093))
-        assert config.advertised_listeners[1] == Endpoint("OUTSIDE", "kafka.example.org", 443)
+        assert config.advertised_listeners == (Endpoint("OUTSIDE", "kafka.example.org", 443),)
 
     def test_both_families_may_share_a_port(self):
         config = load(
@@ -269,6 +269,25 @@ class TestRules:
             ({"broker_heartbeat_interval_ms": "-1"}, "broker.heartbeat.interval.ms must be equal or greater than 1"),
             ({"controller_quorum_fetch_timeout_ms": "0"}, "fetch.timeout.ms must be equal or greater than 1"),
             ({"controller_quorum_request_timeout_ms": "0"}, "request.timeout.ms must be equal or greater than 1"),
+            (
+                {"group_consumer_heartbeat_interval_ms": "15001"},
+                "heartbeat.interval.ms must be less than or equal to group.consumer.max.heartbeat.interval.ms",
+            ),
+            (
+                {"group_consumer_heartbeat_interval_ms": "4999"},
+                "heartbeat.interval.ms must be greater than or equal to group.consumer.min.heartbeat.interval.ms",
+            ),
+            (
+                {"group_consumer_session_timeout_ms": "100"},
+                "session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+            ),
+            (
+                {"group_consumer_session_timeout_ms": "60001"},
+                "session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms",
+            ),
+            ({"replica_selector_class": "foo.Bar"}, "replica.selector.class: foo.Bar is not available, only org."),
+            ({"controller_quorum_voters": "1@h:65536"}, "port out of range:65536"),
+            ({"controller_quorum_bootstrap_servers": "h:1,h:65536"}, "port out of range:65536"),
             ({"default_replication_factor": "0"}, "default.replication.factor must be equal or greater than 1"),
             ({"log_cleaner_threads": "1001"}, "log.cleaner.threads: Value must be no more than 1000"),
             ({"odradek_commit_threads": "0"}, "odradek.commit.threads: Value must be at least 1"),

@@ -140,6 +140,21 @@ def test_brokers_may_have_a_listener_of_their_own():
     assert own.advertised_listeners == (Endpoint("PLAINTEXT", "a", 1), Endpoint("OTHER", "b", 3))
 
 
+def test_listeners_that_are_not_named_are_not_advertised():
+    """Those for controllers are, as in Kafka."""
+    settings = COMBINED | {
+        "listeners": "PLAINTEXT://0.0.0.0:1,CONTROLLER://0.0.0.0:2,OTHER://0.0.0.0:3",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OTHER:PLAINTEXT",
+        "advertised.listeners": "PLAINTEXT://a:1",
+    }
+    own = node(settings)
+    assert [endpoint.name for endpoint in own.listeners] == ["PLAINTEXT", "OTHER"]
+    assert own.advertised_listeners == (Endpoint("PLAINTEXT", "a", 1),)
+    assert own.advertised_controller_listeners == (Endpoint("CONTROLLER", "", 2),)
+    with pytest.raises(ConfigError, match=r"currently configured listeners are PLAINTEXT \("):
+        node(settings | {"inter.broker.listener.name": "OTHER"})
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -235,6 +250,8 @@ def test_what_makes_no_node_is_refused_in_kafkas_words(settings: dict[str, str |
             "CONTROLLER uses SSL; this version serves only PLAINTEXT",
         ),
         ({"advertised.listeners": "PLAINTEXT://a:1,CONTROLLER://0.0.0.0:2"}, "nonroutable meta-address 0.0.0.0"),
+        ({"advertised.listeners": "CONTROLLER://a:2"}, "There must be at least one broker advertised listener"),
+        ({"inter.broker.listener.name": ""}, "inter.broker.listener.name: the listener name is empty"),
     ],
 )
 def test_what_else_is_refused(settings: dict[str, str | None], message: str):
