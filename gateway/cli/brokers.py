@@ -29,6 +29,9 @@ def serve_brokers(
     following ones. Log lines have the node's id. Raises CliError.
     """
     host, port = listen
+    if host in ("", "0.0.0.0", "::"):  # noqa: S104 - refused, not bound
+        problem = f"with --brokers, --listen needs an address that clients reach, not {host or 'an empty one'}"
+        raise click.BadParameter(problem, param_hint="--listen")
     try:
         ports, controllers = addresses_of(brokers, data, host, port)
     except VotersError as error:

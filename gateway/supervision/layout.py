@@ -23,6 +23,7 @@ VOTERS: Final = "controller.quorum.voters"
 OWN_SETTINGS: Final = frozenset(
     (
         "advertised.listeners",
+        "broker.id",
         "controller.listener.names",
         "controller.quorum.bootstrap.servers",
         VOTERS,

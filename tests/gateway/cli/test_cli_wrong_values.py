@@ -241,6 +241,8 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("serve --brokers 0", "serve --brokers", 2, "the range 1<=x<=100"),
     ("serve --brokers 3 --storage memory://", "serve --brokers", 2, "--brokers and --storage exclude each other"),
     ("serve --brokers 3 --listen 127.0.0.1:0", "serve --brokers", 2, "--listen needs a port"),
+    ("serve --brokers 3 --listen 0.0.0.0:9092", "serve --brokers", 2, "--listen needs an address that clients"),
+    ("serve --brokers 3 --listen :9092", "serve --brokers", 2, "--listen needs an address that clients"),
     ("serve --brokers 3 --listen 127.0.0.1:9092 --metrics h:0", "serve --metrics", 2, "--metrics needs a port"),
     ("serve --log-node one", "serve --log-node", 2, "is not a valid integer"),
     ("serve --config /nonexistent", "serve --config", 2, "does not exist"),

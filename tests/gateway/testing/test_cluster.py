@@ -286,6 +286,7 @@ def test_serve_with_brokers_starts_the_dead_again_and_drains(tmp_path: Path, mon
     monkeypatch.setenv("ODRADEK_LISTEN", f"127.0.0.1:{port}")
     monkeypatch.setenv("ODRADEK_METRICS_LISTEN", f"127.0.0.1:{port + 5}")
     monkeypatch.setenv("KAFKA_NODE_ID", "7")
+    monkeypatch.setenv("KAFKA_BROKER_ID", "7")
     command = [sys.executable, "-m", "odradek", "serve", "--brokers", "2", "--data", str(tmp_path)]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
