@@ -4,7 +4,7 @@ from typing import Final
 
 from odradek.coordinator.configs.layers import BrokerLayers
 from odradek.gateway.config.errors import ConfigError
-from odradek.partitions.fetching.selection import RACK_AWARE
+from odradek.partitions.fetching.selection import LEADER_ONLY, RACK_AWARE
 
 _NOT_ABOVE: Final = (
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
@@ -59,9 +59,10 @@ def check_rules(layers: BrokerLayers) -> None:
         if value < 1 and not (name.endswith("buffer.bytes") and value == -1):
             raise ConfigError(f"{name} must be equal or greater than 1", name)
     _check_connections(layers)
-    if (selector := layers.values["replica.selector.class"]) and selector != RACK_AWARE:
+    if (selector := layers.values["replica.selector.class"]) and selector not in (RACK_AWARE, LEADER_ONLY):
+        known = f"{RACK_AWARE} and {LEADER_ONLY}"
         raise ConfigError(
-            f"replica.selector.class: {selector} is not available, only {RACK_AWARE}", "replica.selector.class"
+            f"replica.selector.class: {selector} is not available, only {known}", "replica.selector.class"
         )
     metrics = layers.values["odradek.metrics.listen"]
     if metrics is not None and host_and_port(str(metrics)) is None:

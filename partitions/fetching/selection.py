@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The value of `replica.selector.class` that enables rack-aware selection, as in Kafka."""
+LEADER_ONLY: Final = "org.apache.kafka.common.replica.LeaderSelector"
+"""Kafka's other class: consumers fetch from the leader, as without a class."""
 
 
 class Candidate(NamedTuple):

@@ -298,6 +298,11 @@ class TestRules:
         assert expected in message
         assert message.endswith("(command line)")
 
+    @pytest.mark.parametrize("selector", ["RackAwareReplicaSelector", "LeaderSelector"])
+    def test_kafkas_selectors_are_known(self, selector: str):
+        name = f"org.apache.kafka.common.replica.{selector}"
+        assert load_config(None, {"replica.selector.class": name}, {}).replica_selector_class == name
+
     def test_limits_per_address(self):
         config = load(max_connections_per_ip="0", max_connections_per_ip_overrides="127.0.0.1:5, ::1:6")
         assert config.max_connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6}
