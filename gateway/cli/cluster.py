@@ -281,22 +281,27 @@ def _move(
         if throttle is not None:
             set_throttle(admin, held, plan, limited, throttle)
         _alter(admin, {topic_partition(*place): list(replicas) for place, replicas in plan.items()})
-        if wait:
-            _await_moved(admin, target, plan)
     except BaseException:
-        if throttle is not None:
-            note("the throttle is removed; what is being moved goes on without it (see odradek cluster describe)")
-            for each in remove_throttle(admin, plan, limited):
-                note(each)
+        for each in [] if throttle is None else remove_throttle(admin, plan, limited):
+            note(each)
         raise
     if not wait:
-        note(f"{counted(len(plan), 'partition')} being moved; odradek cluster describe shows what is left")
-        if throttle is not None:
-            note("the throttle stays until odradek cluster reassign --cancel, or a reassignment that waits, removes it")
+        _note_what_goes_on(plan, throttle)
         return
+    try:
+        _await_moved(admin, target, plan)
+    except BaseException:
+        _note_what_goes_on(plan, throttle)
+        raise
     left = [] if throttle is None else remove_throttle(admin, plan, limited)
     note(f"{counted(len(plan), 'partition')} moved")
     _report(left)
+
+
+def _note_what_goes_on(plan: Replicas, throttle: int | None) -> None:
+    note(f"{counted(len(plan), 'partition')} being moved; odradek cluster describe shows what is left")
+    if throttle is not None:
+        note("the throttle stays until odradek cluster reassign --cancel, or a reassignment that waits, removes it")
 
 
 def _await_moved(admin: Admin, target: Target, plan: Replicas) -> None:
