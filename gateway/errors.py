@@ -14,6 +14,10 @@ class StartError(Exception):
     """The broker cannot start; the message gives the reason to the operator."""
 
 
+class MetadataLostError(Exception):
+    """The metadata log lacks what it had, or a snapshot that it continues; the message says what, without advice."""
+
+
 class PartitionUnavailable(Exception):  # noqa: N818 - errors are named by condition
     """This broker does not serve the partition now; `error` is the error code that Kafka returns.
 
@@ -47,7 +51,8 @@ class RequestRefusedError(PeerError):
     """A request that is refused by closing the connection.
 
     Produce with acks=0 has no response to carry the error. An isolation level that does not exist is a defect of the
-    client, which Kafka answers with UNKNOWN_SERVER_ERROR (docs/differences.md).
+    client, which Kafka answers with UNKNOWN_SERVER_ERROR (docs/differences.md). A request of the quorum that waits
+    longer than other nodes do, since this node's disk does not work, has no response that is still awaited.
     """
 
 

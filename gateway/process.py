@@ -49,6 +49,7 @@ from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.forwarding import Forwarder, not_enveloped
 from odradek.gateway.metadata.metadata_log import metadata_log_config, quorum_settings
+from odradek.gateway.metadata.other_nodes import OtherNodes
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.metadata.settings import LiveSettings
@@ -318,6 +319,7 @@ async def _assemble(
         life.metadata_is_loaded()
         replicas.image_is_current()
         nursery.start_soon(quorum.run)
+        nursery.start_soon(OtherNodes(store, env, quorum, metadata).run)
     else:
         from odradek.gateway.metadata.joining import join_cluster
 

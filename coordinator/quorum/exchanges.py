@@ -38,11 +38,14 @@ class Exchanges:
         request, found.request, found.next_ms = found.request, None, now_ms
         return request
 
-    def pause(self, node: int, now_ms: int) -> None:
-        """Send nothing to `node` for `Timing.retry_ms`: it was unreachable, or its response was of no use."""
+    def pause(self, node: int, now_ms: int, pause_ms: int | None = None) -> None:
+        """Send nothing to `node` for `pause_ms`, by default `Timing.retry_ms`.
+
+        It was unreachable, or its response was of no use.
+        """
         found = self._by_node.get(node)
         if found is not None:
-            found.next_ms = now_ms + self._timing.retry_ms
+            found.next_ms = now_ms + (self._timing.retry_ms if pause_ms is None else pause_ms)
 
     def forget(self) -> None:
         """Ignore the responses to all requests in flight, because the node has changed its state. Pauses are kept."""

@@ -95,11 +95,13 @@ class Leadership:
         progress.directory_id = replica.directory_id
         progress.fetched(offset, leader_end_offset, now_ms)
 
+    def active_observers(self, now_ms: int) -> dict[ReplicaKey, ReplicaProgress]:
+        """Returns the observers that have fetched within the last five minutes; `observers` may have others as well."""
+        return {key: each for key, each in self.observers.items() if now_ms - each.fetched_ms < OBSERVER_KEPT_MS}
+
     def _observer(self, replica: ReplicaKey, now_ms: int) -> ReplicaProgress:
         if replica not in self.observers:
-            gone = [each for each, at in self.observers.items() if now_ms - at.fetched_ms > OBSERVER_KEPT_MS]
-            for each in gone:
-                del self.observers[each]
+            self.observers = self.active_observers(now_ms)
             if len(self.observers) >= MAX_OBSERVERS:
                 return ReplicaProgress()
         return self.observers.setdefault(replica, ReplicaProgress())

@@ -408,7 +408,7 @@ class Quorum:
             self._enter(State.UNATTACHED, self._election_deadline(now_ms) - self._timing.election_ms)
         elif answer.error or not download.takes(answer):  # the next Fetch determines which snapshot to download
             self._download = None
-            self._exchanges.pause(node, now_ms)
+            self._exchanges.pause(node, now_ms, self._timing.unstored_ms)
         else:
             self._deadline_ms, self._has_fetched = now_ms + self._timing.fetch_ms, True
             download.is_storing = True
@@ -435,7 +435,7 @@ class Quorum:
         """Drop a download, or records (None), that were invalid or could not be stored; fetch again after a pause."""
         if download is self._download:
             self._download = None
-            self._exchanges.pause(self.election.leader_id, now_ms)
+            self._exchanges.pause(self.election.leader_id, now_ms, self._timing.unstored_ms)
         self._send(now_ms)
 
     def _cut(self, diverging: EpochEnd) -> None:

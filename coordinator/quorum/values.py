@@ -95,6 +95,14 @@ class Timing:
         """How long a leader stays leader without fetches from a majority."""
         return self.fetch_ms * 3 // 2
 
+    @property
+    def unstored_ms(self) -> int:
+        """The pause of a follower that could not store what it has fetched: most likely it cannot store it now either.
+
+        It is shorter than `fetch_ms`, so that the follower and its leader do not time out meanwhile.
+        """
+        return max(self.fetch_ms // 2, self.retry_ms)
+
 
 @immutable
 class Vote:

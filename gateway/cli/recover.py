@@ -15,6 +15,7 @@ from odradek.gateway.cli.serve import load, storage_url
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from odradek.coordinator.metadata.settings import MetadataConfig
     from odradek.gateway.config import BrokerConfig
     from odradek.gateway.metadata.recovery import Adoption, Found
     from odradek.storage_backends.interface import Store
@@ -33,8 +34,13 @@ settings are lost gets retention.ms=-1 and retention.bytes=-1, so that none of i
 settings with `odradek topics alter`. Committed offsets and transactions are kept, because they are stored in topics.
 
 \b
+This is for a cluster of one node. In a cluster of several, a metadata log made from one node's directories would
+contradict those of the others: replace the node as docs/cluster.md describes (Replace a dead node).
+
+\b
 The broker sets a log aside (its directory then ends in -stray) if its topic is not in the metadata log. The commands
-above list these logs, unless the metadata log is damaged; the commands below adopt one of the topics, or delete them:
+above list these logs, unless the metadata log is damaged; the commands below adopt one of the topics, or delete them
+(the latter also in a cluster of several nodes):
   odradek recover --adopt orders --yes
   odradek recover --delete-strays --yes
 
@@ -108,11 +114,9 @@ class _Recovery:
     """One run of the command."""
 
     def __init__(self, config: "BrokerConfig", data: Path, counts: "Mapping[str, int]", *, yes: bool) -> None:
-        from odradek.coordinator.metadata.settings import MetadataConfig
         from odradek.gateway.env.environment import ProductionEnvironment
 
         self._config = config
-        self._metadata_config: MetadataConfig = MetadataConfig(config.node_id, config.layers.static)
         self._env = ProductionEnvironment(threads=1)
         self._data = data
         self._counts = counts
@@ -120,39 +124,54 @@ class _Recovery:
 
     def run(self, adopt: str | None, *, delete_strays: bool) -> None:
         """Carry out what the options select. Raises CliError."""
-        from odradek.gateway.metadata.recovery import RecoveryError, look
+        from odradek.gateway.metadata.recovery import RecoveryError, look, others_of
         from odradek.storage_backends.interface import StoreError
 
         try:
             store = self._env.open_store(self._config.storage_url)
             try:
                 found = look(store)
+                others = others_of(found, store, self._config.node, self._env.host_name())
                 if delete_strays:
                     self._delete_strays(store, found)
+                elif others and (adopt is not None or found.damage):
+                    self._refuse(found, others)
                 elif adopt is not None:
                     self._adopt(store, found, adopt)
                 elif found.damage:
                     self._rebuild(store, found)
                 else:
-                    self._report(found)
+                    self._report(found, can_adopt=not others)
             finally:
                 store.close()
         except (StoreError, RecoveryError) as error:
             raise CliError(str(error)) from error
 
-    def _report(self, found: "Found") -> None:
+    def _refuse(self, found: "Found", others: str) -> None:
+        """Refuse what would contradict the logs of other nodes. Raises CliError."""
+        from odradek.gateway.metadata.advice import advice_among_others
+
+        damage = f"the metadata log in {self._data} cannot be used: {found.damage}. " if found.damage else ""
+        what = "no metadata log can be made from its directories" if damage else "no topic can be adopted on it alone"
+        advice = advice_among_others(str(self._data), is_controller=self._config.node.is_controller)
+        remedy = f": {advice}" if damage else "; delete the logs that were set aside with --delete-strays, or keep them"
+        raise CliError(f"{damage}This node is one of several ({others}), so {what}{remedy}")
+
+    def _report(self, found: "Found", *, can_adopt: bool) -> None:
         topics = counted(len(found.image.topics_by_id), "topic")
         click.echo(f"The metadata log in {self._data} is intact and has {topics}: nothing has to be recovered.")
         if found.strays:
             _show_strays(found)
-            note("Adopt a topic with --adopt TOPIC, or delete all with --delete-strays.")
+            choices = "Adopt a topic with --adopt TOPIC, or delete" if can_adopt else "Delete"
+            note(f"{choices} all with --delete-strays.")
 
     def _rebuild(self, store: "Store", found: "Found") -> None:
         from odradek.gateway.metadata.cluster_id import CLUSTER_ID, PROPERTY
         from odradek.gateway.metadata.ids import random_ids, text_of
         from odradek.gateway.metadata.recovery import plan, rebuild
 
-        planned = plan(found, self._metadata_config, self._counts)
+        config = self._metadata_config(store)
+        planned = plan(found, config, self._counts)
         click.echo(f"The metadata log in {self._data} cannot be used: {found.damage}")
         click.echo(f"It can be rebuilt with {counted(len(_topics(found, planned.adoptions)), 'topic')}:")
         _show_adoptions(found, planned.adoptions)
@@ -161,7 +180,7 @@ class _Recovery:
         if self._is_wanted():
             known = store.properties().get(PROPERTY) or self._config.layers.static.get(CLUSTER_ID)
             cluster_id = known or text_of(next(random_ids(self._env)))
-            aside = rebuild(store, found, planned, self._metadata_config, cluster_id, self._env.wall_ms())
+            aside = rebuild(store, found, planned, config, cluster_id, self._env.wall_ms())
             if aside:
                 note(f"The damaged metadata log is kept as {self._data / aside}.")
             click.echo("The metadata log is rebuilt: start the broker, then check the settings shown above.")
@@ -173,11 +192,12 @@ class _Recovery:
             raise CliError(
                 f"the metadata log cannot be used ({found.damage}): run `odradek recover` without --adopt first"
             )
-        adoption = adoption_of(found, name, self._metadata_config, self._counts)
+        config = self._metadata_config(store)
+        adoption = adoption_of(found, name, config, self._counts)
         click.echo("One topic can be adopted:")
         _show_adoptions(found, [adoption])
         if self._is_wanted():
-            adopt(store, found, adoption, self._metadata_config, self._env.wall_ms())
+            adopt(store, found, adoption, config, self._env.wall_ms())
             click.echo(f"{adoption.name} is a topic of the cluster again.")
 
     def _delete_strays(self, store: "Store", found: "Found") -> None:
@@ -189,6 +209,14 @@ class _Recovery:
             for stray in found.strays:
                 store.delete_stray(stray.name)
             click.echo(f"Deleted {counted(len(found.strays), 'log')}.")
+
+    def _metadata_config(self, store: "Store") -> "MetadataConfig":
+        """The settings under which topics are adopted, as those of the node whose store it is."""
+        from odradek.coordinator.metadata.settings import MetadataConfig
+        from odradek.gateway.metadata.node_id import stored_node_id
+
+        node_id = stored_node_id(store.properties(), self._config.node_id)
+        return MetadataConfig(node_id, self._config.layers.static)
 
     def _is_wanted(self) -> bool:
         if not self._yes:

@@ -88,13 +88,14 @@ def _described(ctx: RequestContext) -> DescribeQuorumResponsePartitionData:
     )
     others = {ReplicaKey(node, each.directory_id): each for node, each in core.leadership.voters.items()}
     voters = [*([own] if core.is_voter else []), *_replicas(ctx, others)]
+    observers = core.leadership.active_observers(ctx.services.quorum.now_ms)
     return DescribeQuorumResponsePartitionData(
         partition_index=METADATA_KEY.index,
         leader_id=core.me.id,
         leader_epoch=core.epoch,
         high_watermark=high_watermark,
         current_voters=tuple(sorted(voters, key=lambda each: each.replica_id)),
-        observers=tuple(sorted(_replicas(ctx, core.leadership.observers), key=lambda each: each.replica_id)),
+        observers=tuple(sorted(_replicas(ctx, observers), key=lambda each: each.replica_id)),
     )
 
 

@@ -12,11 +12,13 @@ import trio
 
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError
+from odradek.gateway.errors import CoordinatorUnavailable, MetadataLostError, PartitionUnavailable, StartError
+from odradek.gateway.metadata.advice import advice_for
 from odradek.gateway.metadata.cluster_id import CLUSTER_ID, ClusterId
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.feed import MetadataFeed
 from odradek.gateway.metadata.node_id import NodeId
+from odradek.gateway.metadata.other_nodes import OtherNodes
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.metadata.starting import refuse_unless_alone
@@ -44,7 +46,7 @@ async def join_cluster(
     """Open the log, and run the quorum in tasks of `nursery`; returns the cluster's id, empty if it is not known yet.
 
     Raises StartError when the store is another node's or another cluster's, or when its metadata log cannot be read, or
-    is missing although other logs exist.
+    is missing on a controller although other logs exist. A node that is only a broker fetches a missing one again.
     """
     cluster_id = ClusterId(store, env, config.layers.static.get(CLUSTER_ID, ""))
     feed = MetadataFeed(quorum, controller, publisher, reader, cluster_id.new)
@@ -67,6 +69,7 @@ class Membership:
         cluster_id: ClusterId,
     ) -> None:
         self._cluster_id = cluster_id
+        self._config = config
         self._owner = NodeId(store, env, config.node_id)
         self._store = store
         self._env = env
@@ -80,10 +83,13 @@ class Membership:
         properties = await self._env.run_blocking(self._store.properties)
         await self._owner.check(properties)
         self._cluster_id.read(properties)
-        if not await self._env.run_blocking(partial(self._store.holds, METADATA_KEY)):
-            await refuse_unless_alone(self._store, self._env, "no metadata log")
+        holds_log = await self._env.run_blocking(partial(self._store.holds, METADATA_KEY))
+        if not holds_log and self._config.node.is_controller:
+            await refuse_unless_alone(self._config, self._store, self._env, "no metadata log")
         try:
             await self._quorum.open()
+        except MetadataLostError as error:
+            raise StartError(f"{error}: {await advice_for(self._config, self._store, self._env)}") from error
         except (PartitionUnavailable, ProtocolError) as error:
             raise StartError(f"the metadata log cannot be read: {error.__cause__ or error}") from error
         nursery.start_soon(self._quorum.run)
@@ -91,7 +97,10 @@ class Membership:
         nursery.start_soon(self._settle)
 
     async def _settle(self) -> None:
-        """Adopt the cluster id of the metadata log. A StartError, for another cluster's store, ends the nursery."""
+        """Adopt the cluster id of the metadata log, and act on its complete image, until cancelled.
+
+        A StartError, for another cluster's store, ends the nursery.
+        """
         await self._feed.caught_up.wait()
         image = self._publisher.logged
         await self._cluster_id.take_logged(image.cluster_id)
@@ -102,3 +111,4 @@ class Membership:
         except (StoreError, CoordinatorUnavailable) as error:
             log.warning("cannot note whose the store is, tried again at the next start cause=%s", error)
         self._replicas.image_is_current()
+        await OtherNodes(self._store, self._env, self._quorum, self._publisher).run()

@@ -18,6 +18,11 @@ log = logging.getLogger(__name__)
 PROPERTY: Final = "node.id"
 
 
+def stored_node_id(properties: Mapping[str, str], configured: int) -> int:
+    """The id of the node whose store has these properties: the configured one if they have none."""
+    return int(properties.get(PROPERTY) or configured)
+
+
 class NodeId:
     """The owner of a store: call `check` before the store is used, `claim` once it is.
 

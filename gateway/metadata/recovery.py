@@ -28,9 +28,15 @@ from odradek.coordinator.metadata.image.replay import replay
 from odradek.coordinator.metadata.image.snapshot import snapshot_records
 from odradek.coordinator.metadata.settings import CurrentLayers, DecisionContext, MetadataConfig
 from odradek.coordinator.metadata.topic_names import INTERNAL_TOPICS
+from odradek.coordinator.quorum.voter_records import voters_in
+from odradek.coordinator.quorum.voters import KRAFT_VERSION, VoterSet
+from odradek.gateway.config import NodeConfig
 from odradek.gateway.metadata.metadata_log import METADATA_LEADER_EPOCH, METADATA_MAX_BATCH_BYTES
+from odradek.gateway.metadata.node_id import stored_node_id
+from odradek.gateway.metadata.other_nodes import signs_of_others
 from odradek.gateway.quorum.snapshots import PROPERTY as SNAPSHOTS
-from odradek.gateway.quorum.snapshots import find_snapshots, read_snapshot
+from odradek.gateway.quorum.snapshots import find_snapshots, read_snapshot, read_voters
+from odradek.gateway.quorum.stored import FORGOTTEN, IN_LOG
 from odradek.gateway.replication.policy import policy_of
 from odradek.partitions.config import LogConfig
 from odradek.partitions.leader import lead
@@ -43,7 +49,7 @@ from odradek.wire.errors import ProtocolError
 from odradek.wire.records.batch import check_crc, iter_headers
 from odradek.wire.records.builder import SimpleRecord, build_batch
 from odradek.wire.records.errors import InvalidRecordBatch
-from odradek.wire.records.reader import read_records
+from odradek.wire.records.reader import read_control_markers, read_records
 from odradek.wire.schema.schema import Message
 from odradek.wire.stored.metadata_records import (
     ConfigRecord,
@@ -72,10 +78,12 @@ class RecoveryError(Exception):
 class Found:
     """The contents of a store.
 
-    `damage` describes the defect of the metadata log, `metadata` is the readable part of it.
+    `damage` describes the defect of the metadata log, `metadata` is the readable part of it, and `voters` the last set
+    in that part, None if there is none.
     """
 
     metadata: MetadataDelta
+    voters: VoterSet | None
     damage: str
     logs: Sequence[PartitionKey]
     strays: Sequence[StrayLog]
@@ -111,32 +119,57 @@ class Plan:
 
 def look(store: Store) -> Found:
     """Examine the logs of a store. Raises StoreError, and RecoveryError for a log that a newer version wrote."""
-    delta = _newest_snapshot(store)
+    readable = _newest_snapshot(store)
+    delta = readable.delta
     logs = [key for key in store.partitions() if key.topic != METADATA_KEY.topic]
     strays = store.strays()
     missing = "there is none" if logs or strays or delta.offset >= 0 else ""
-    damage = _read_metadata(store, delta) if store.holds(METADATA_KEY) else missing
+    damage = _read_metadata(store, readable) if store.holds(METADATA_KEY) else missing
     if not damage and not delta.apply().cluster_id and logs:
         damage = "it is empty"
-    return Found(delta, damage, logs, strays)
+    if not damage and readable.voters is None and store.properties().get(KRAFT_VERSION) == IN_LOG:
+        damage = "it lacks the voters of its quorum, which it had"
+    return Found(delta, readable.voters, damage, logs, strays)
 
 
-def _newest_snapshot(store: Store) -> MetadataDelta:
-    """The records of the newest complete snapshot; empty without one. Raises StoreError, RecoveryError."""
+def others_of(found: Found, store: Store, node: NodeConfig, machine: str) -> str:
+    """Return what shows that the store is that of one of several nodes; empty if nothing does.
+
+    `machine` is the host name of a listener on all interfaces. Raises StoreError.
+    """
+    properties = store.properties()
+    voters = () if found.voters is None else found.voters.directories
+    others = {*found.image.brokers, *voters} - {stored_node_id(properties, node.node_id)}
+    if others:
+        return f"its metadata names other nodes: {', '.join(map(str, sorted(others)))}"
+    return signs_of_others(properties, node, machine)
+
+
+@mutable
+class _Readable:
+    """The readable part of the metadata log: its records, and the last voter set."""
+
+    delta: MetadataDelta
+    voters: VoterSet | None = None
+
+
+def _newest_snapshot(store: Store) -> _Readable:
+    """The contents of the newest complete snapshot; empty without one. Raises StoreError, RecoveryError."""
     try:
         newest = max(find_snapshots(store), default=None)
         if newest is None:
-            return MetadataDelta()
+            return _Readable(MetadataDelta())
         reader = read_snapshot(store, newest)
         reader.image(*newest)
+        return _Readable(reader.delta, read_voters(store, newest))
     except ProtocolError as error:
         raise RecoveryError(f"a newer version wrote a snapshot of the metadata ({error}): use that version") from error
-    return reader.delta
 
 
-def _read_metadata(store: Store, delta: MetadataDelta) -> str:
+def _read_metadata(store: Store, readable: _Readable) -> str:
     """Apply the readable beginning of the metadata log; return the defect of the rest, empty if there is none."""
     part: PartitionStore | None = None
+    delta = readable.delta
     try:
         part = store.open(METADATA_KEY, policy_of(_LOG_CONFIG))
         next_offset = delta.offset + 1
@@ -144,7 +177,9 @@ def _read_metadata(store: Store, delta: MetadataDelta) -> str:
         if start > next_offset:
             return f"it begins at {start}, and the snapshot of what was before is missing"
         for message, offset, epoch in _messages(part):
-            if offset >= next_offset:
+            if isinstance(message, VoterSet):
+                readable.voters = message
+            elif offset >= next_offset:
                 replay(delta, message, offset, epoch)
     except (StoreError, InvalidRecordBatch, LookupError) as error:
         return str(error)
@@ -157,8 +192,8 @@ def _read_metadata(store: Store, delta: MetadataDelta) -> str:
     return ""
 
 
-def _messages(part: PartitionStore) -> Iterator[tuple[Message, int, int]]:
-    """The metadata log's records from its beginning, with their offsets and leader epochs.
+def _messages(part: PartitionStore) -> Iterator[tuple[Message | VoterSet, int, int]]:
+    """The metadata log's records and voter sets from its beginning, with their offsets and leader epochs.
 
     Raises StoreError, InvalidRecordBatch, ProtocolError.
     """
@@ -171,8 +206,10 @@ def _messages(part: PartitionStore) -> Iterator[tuple[Message, int, int]]:
         for chunk in chunks:
             for header in iter_headers(chunk):
                 check_crc(chunk, header)
-                records = () if header.is_control else read_records(chunk, header)  # LeaderChange
-                for record in records:
+                if header.is_control:
+                    for at in voters_in(read_control_markers(chunk, header)):
+                        yield at.voters, at.offset, header.partition_leader_epoch
+                for record in () if header.is_control else read_records(chunk, header):
                     message = from_shard_record(ShardRecord(record.key or b"", record.value))
                     if message is not None:
                         yield message, record.offset, header.partition_leader_epoch
@@ -239,7 +276,8 @@ def adoption_of(found: Found, name: str, config: MetadataConfig, counts: Mapping
 def rebuild(store: Store, found: Found, planned: Plan, config: MetadataConfig, cluster_id: str, now_ms: int) -> str:
     """Rebuild the metadata log; the remains of the old one are set aside, under the name that is returned.
 
-    A cluster whose id is lost gets `cluster_id`. Raises StoreError.
+    A cluster whose id is lost gets `cluster_id`. The new log has no voters: it is that of a cluster of one, from which
+    a controller can found a quorum again. Raises StoreError.
     """
     recovered = _Recording(found.image)
     if not found.image.cluster_id:
@@ -251,7 +289,7 @@ def rebuild(store: Store, found: Found, planned: Plan, config: MetadataConfig, c
     recovered.add(
         ProducerIdsRecord(broker_id=config.node_id, broker_epoch=-1, next_producer_id=highest + PRODUCER_ID_LEAP)
     )
-    store.set_properties({SNAPSHOTS: "[]"})
+    store.set_properties({SNAPSHOTS: "[]", **FORGOTTEN})
     aside = store.set_aside(METADATA_KEY) if store.holds(METADATA_KEY) else ""
     for key in [each for each in store.partitions() if snapshot_of(each) is not None]:
         store.set_aside(key)

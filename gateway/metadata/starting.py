@@ -14,10 +14,13 @@ from uuid import UUID
 from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
-from odradek.gateway.errors import CoordinatorUnavailable, StartError
+from odradek.gateway.errors import CoordinatorUnavailable, MetadataLostError, StartError
+from odradek.gateway.metadata.advice import advice_for
 from odradek.gateway.metadata.cluster_id import CLUSTER_ID, ClusterId
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.node_id import NodeId
+from odradek.gateway.metadata.other_nodes import PROPERTY as OTHER_NODES
+from odradek.gateway.metadata.other_nodes import SOME
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.replication.strays import take_back
@@ -51,7 +54,7 @@ async def start_metadata(
     cluster_id.read(properties)
     is_new = not await env.run_blocking(partial(store.holds, METADATA_KEY))
     if is_new:
-        await refuse_unless_alone(store, env, "no metadata log")
+        await refuse_unless_alone(config, store, env, "no metadata log")
         await cluster_id.format(owner.properties)
     action = "read"
     try:
@@ -61,7 +64,7 @@ async def start_metadata(
         if metadata.image.cluster_id:
             await cluster_id.take_logged(metadata.image.cluster_id)
         elif not is_new:
-            await refuse_unless_alone(store, env, "an empty metadata log")
+            await refuse_unless_alone(config, store, env, "an empty metadata log")
             await cluster_id.format(owner.properties)
         await take_back(metadata.image, store, env, config.node_id)
         action = "written"
@@ -70,8 +73,10 @@ async def start_metadata(
         elif is_only_broker(metadata.logged, config.node_id):
             await controller.register(cluster_id.text, listeners, config.rack, incarnation_id)
     except CoordinatorUnavailable as error:
-        cause = _cause(error, await _location(store, env))
+        cause = await _cause(error, config, store, env)
         raise StartError(f"the metadata log cannot be {action}: {cause}") from error
+    except MetadataLostError as error:
+        raise StartError(f"{error}: {await advice_for(config, store, env)}") from error
     await owner.claim()
     return cluster_id.text
 
@@ -99,37 +104,27 @@ async def _found(controller: Controller, metadata: MetadataPublisher, node_id: i
         log.warning("the metadata log takes no writes: the cluster goes on as it is node_id=%d", node_id)
 
 
-async def _location(store: Store, env: Environment) -> str:
-    return (await env.run_blocking(store.space)).location
+async def refuse_unless_alone(config: BrokerConfig, store: Store, env: Environment, what: str) -> None:
+    """Raise StartError when other logs exist, or the cluster has other nodes.
 
-
-async def refuse_unless_alone(store: Store, env: Environment, what: str) -> None:
-    """Raise StartError when other logs exist. Only this rare case lists them, since that is slow with many logs."""
+    Only this rare case lists the logs, since that is slow with many of them.
+    """
     others = len([key for key in await env.run_blocking(store.partitions) if key != METADATA_KEY])
-    if others:
-        location = await _location(store, env)
+    had_log = (await env.run_blocking(store.properties)).get(OTHER_NODES) == SOME
+    if others or had_log:
+        location = (await env.run_blocking(store.space)).location
         raise StartError(
             f"{location} holds the logs of {others} partitions and {what} (directory {METADATA_KEY.topic}-0.…), so "
-            f"their topics are unknown: {recover_advice(location)}. To begin with an empty cluster, use another "
-            "directory"
+            f"their topics are unknown: {await advice_for(config, store, env)}. To begin with an empty cluster, use "
+            "another directory"
         )
 
 
-def recover_advice(location: str) -> str:
-    """Advice for a metadata log that is damaged or lost."""
-    import shlex
-
-    return (
-        f"restore it from a backup; or run `odradek recover --data {shlex.quote(location)}`, which makes it again from "
-        "the partitions' directories"
-    )
-
-
-def _cause(error: CoordinatorUnavailable, location: str) -> str:
+async def _cause(error: CoordinatorUnavailable, config: BrokerConfig, store: Store, env: Environment) -> str:
     """The text of the first StoreError among the causes, which contains advice; else that of the innermost cause."""
     cause: BaseException = error
     while cause.__cause__ is not None and not isinstance(cause, StoreError):
         cause = cause.__cause__
     if isinstance(cause, InvalidRecordBatch):
-        return f"it holds what was not written to it ({cause}); {recover_advice(location)}"
+        return f"it holds what was not written to it ({cause}); {await advice_for(config, store, env)}"
     return str(cause) if cause is not error else "see the error above"

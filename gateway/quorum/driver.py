@@ -12,7 +12,6 @@ from uuid import UUID
 
 import trio
 
-from odradek.coordinator.quorum.election_state import from_text, to_text
 from odradek.coordinator.quorum.quorum import Quorum
 from odradek.coordinator.quorum.snapshots import Download, divergence_of, is_behind
 from odradek.coordinator.quorum.values import (
@@ -32,14 +31,15 @@ from odradek.coordinator.quorum.values import (
     Timing,
     Vote,
 )
-from odradek.coordinator.quorum.voters import KRAFT_VERSION, NOT_IN_LOG, Voter, VoterSet
+from odradek.coordinator.quorum.voters import NOT_IN_LOG, Voter, VoterSet
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.env.signals import Signal, Watchable
-from odradek.gateway.errors import PartitionUnavailable, StartError
+from odradek.gateway.errors import MetadataLostError, PartitionUnavailable, RequestRefusedError, StartError
 from odradek.gateway.peers import PeerCallError, PeerLimits, Peers
 from odradek.gateway.quorum.endpoints import ControllerEndpoints
 from odradek.gateway.quorum.metadata_log import MetadataReplica
+from odradek.gateway.quorum.stored import ELECTION_STATE, FOUNDING, IN_LOG, OF_SETTINGS, RETRY_S, StoredState
 from odradek.storage_backends.interface import ReadLease, Store, StoreError
 from odradek.wire.errors import ErrorCode, ProtocolError
 from odradek.wire.records.errors import InvalidRecordBatch
@@ -53,16 +53,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ELECTION_STATE: Final = "quorum.state"
-DIRECTORY_ID: Final = "directory.id"
-CLUSTER_PROPERTY: Final = "cluster.id"
-"""Properties of the store: the election state, the directory's id (KIP-853), and the cluster's id.
-
-`gateway/metadata/cluster_id.py` writes the last. `kraft.version` is also a property: 1 if the log contains the voters,
-so that the node never assumes to be the only voter.
-"""
-RETRY_S: Final = 0.1
-"""The pause after a failed write of the election state or the log, in seconds."""
 FETCH_WAIT_MS: Final = 500
 """How long a leader holds a Fetch for which it has no new records, as in Kafka."""
 SETTLED: Final = (State.LEADER, State.FOLLOWER, State.RESIGNED)
@@ -127,13 +117,11 @@ class QuorumDriver:
         self.changes = Watchable()
         self.endpoints = endpoints
         self._logged_cluster_id = logged_cluster_id
-        self._stored_cluster_id = ""
         self.known_endpoints = ControllerEndpoints(settings.node_id, settings.voters, settings.listener, replica)
-        self._store = store
+        self._stored = StoredState(store, env, replica.repeats)
         self._env = env
         self._nursery = nursery
         self._core: Quorum | None = None
-        self._directory_id = ""
         self._events: deque[Callable[[int], None]] = deque()
         self._replies: list[Callable[[], None]] = []
         self._work = Signal()
@@ -171,7 +159,7 @@ class QuorumDriver:
         Nodes send it in each request, and refuse requests of another cluster: an address may now belong to another
         cluster.
         """
-        return self._stored_cluster_id or self._logged_cluster_id()
+        return self._stored.cluster_id or self._logged_cluster_id()
 
     @property
     def leader_id(self) -> int:
@@ -205,46 +193,38 @@ class QuorumDriver:
     async def open(self) -> None:
         """Open the log and restore the election state. The sole voter leads from then on.
 
-        Raises PartitionUnavailable when the log cannot be opened, StoreError, and StartError when stored state is
-        damaged or missing (election state, snapshots, voters), or contradicts the settings.
+        Raises PartitionUnavailable when the log cannot be opened, StoreError, MetadataLostError when snapshots or
+        voters are missing, and StartError when properties are damaged or contradict the settings.
         """
         if self._core is not None:
             return
-        properties = await self._env.run_blocking(self._store.properties)
-        try:
-            election = from_text(properties.get(ELECTION_STATE, ""))
-        except ValueError as error:
-            raise StartError(f"the store's property {ELECTION_STATE} is damaged: {error}") from error
-        self._stored_cluster_id = properties.get(CLUSTER_PROPERTY, "")
-        directory_id = self._env.uuid()
-        self._directory_id = properties.get(DIRECTORY_ID, str(directory_id))
-        await self._open_log(properties)
-        await self._open_voters(properties)
+        election = await self._stored.load()
+        await self._open_log()
+        await self._open_voters()
         self._core = self._machine(election)
         self.replica.on_durable, self.replica.on_failed = self._on_durable, self._on_failed
         if self.settings.is_alone:
             await self._carry_out()
 
-    async def _open_log(self, properties: Mapping[str, str]) -> None:
+    async def _open_log(self) -> None:
         replica = self.replica
-        replica.snapshots.open(properties)
+        await replica.snapshots.open(self._stored.properties)
         await replica.ensure_open()
         newest = replica.newest_snapshot
         if newest is not None and is_behind(replica, newest):
             await replica.restart_after(newest)
         if not await replica.find_base():
-            raise StartError(
+            raise MetadataLostError(
                 f"the metadata log begins at {replica.log.log_start_offset}, and the snapshot of what was before is "
-                f"missing in the store (directories {replica.key}.…): restore it from a backup, or run `odradek "
-                "recover`, which makes the log again from the partitions' directories"
+                f"missing in the store (directories {replica.key}.…)"
             )
         await replica.estimate()
 
-    async def _open_voters(self, properties: Mapping[str, str]) -> None:
+    async def _open_voters(self) -> None:
         """Load the voters that the log contains; a cluster of one only checks the stored `kraft.version`."""
         replica = self.replica
         if self.settings.is_alone:
-            if properties.get(KRAFT_VERSION, "0") != "0":
+            if self._stored.version != OF_SETTINGS:
                 raise StartError(
                     "the metadata log of this store names the voters of its quorum: set "
                     "controller.quorum.bootstrap.servers, and no controller.quorum.voters"
@@ -255,19 +235,29 @@ class QuorumDriver:
         except (InvalidRecordBatch, ProtocolError) as error:
             raise StartError(f"the voters in the metadata log cannot be read: {error}") from error
         if self.settings.founds and replica.voters is None:
-            if replica.end_offset and ELECTION_STATE in properties:
-                raise StartError(
-                    "controller.quorum.bootstrap.servers names this controller alone, which was one of several: raise "
-                    "kraft.version while controller.quorum.voters names them"
-                )
+            self._check_founds()
             replica.found(VoterSet.of([self.own_voter()]))
+
+    def _check_founds(self) -> None:
+        """Check that this node has not been a voter before; if it has founded its quorum, that the log lacks nothing.
+
+        Otherwise its log could be lost, and other nodes could have the voters that were in it.
+        """
+        stored = self._stored
+        if stored.version == IN_LOG:
+            raise MetadataLostError("the metadata log lacks the voters of its quorum, which it had")
+        if stored.properties.get(ELECTION_STATE) and stored.version != FOUNDING:
+            raise StartError(
+                "controller.quorum.bootstrap.servers names this controller alone, which was one of several: raise "
+                "kraft.version while controller.quorum.voters names them"
+            )
 
     def own_voter(self) -> Voter:
         """This node as a voter."""
-        return Voter(ReplicaKey(self.settings.node_id, UUID(self._directory_id)), self.endpoints)
+        return Voter(ReplicaKey(self.settings.node_id, self._stored.directory_id), self.endpoints)
 
     def _machine(self, election: ElectionState) -> Quorum:
-        me = ReplicaKey(self.settings.node_id, UUID(self._directory_id))
+        me = ReplicaKey(self.settings.node_id, self._stored.directory_id)
         chances = iter(self._env.random.random, -1.0)
         return Quorum(
             me, list(self.settings.voters), self.replica, self.settings.timing, chances, election, self.now_ms
@@ -296,7 +286,7 @@ class QuorumDriver:
         if self.settings.is_alone or self._core is None:
             return
         with trio.move_on_after(STOP_WAIT_MS / 1000):
-            await self.ask(self.core.stop)
+            await self._ask(self.core.stop)
             signal = Signal()
             self.changes.watch(signal)
             try:
@@ -310,8 +300,14 @@ class QuorumDriver:
     async def ask(self, event: Callable[[int], T]) -> T:
         """Run `event(now_ms)` in its turn, and return its result when all its effects have been carried out.
 
-        Cancellation does not prevent the event.
+        Cancellation does not prevent the event, and neither does RequestRefusedError, which is raised when effects take
+        longer than the requests of other nodes wait, since the disk does not work.
         """
+        with trio.move_on_after(self.settings.timing.request_ms / 1000):
+            return await self._ask(event)
+        raise RequestRefusedError("the quorum's state cannot be stored now (controller.quorum.request.timeout.ms)")
+
+    async def _ask(self, event: Callable[[int], T]) -> T:
         reply: Completion[T] = Completion()
 
         def happen(now_ms: int) -> None:
@@ -362,8 +358,9 @@ class QuorumDriver:
 
     async def _carry_out(self) -> None:
         ready = self.core.ready()
-        if ready.election is not None:
-            await self._save(ready.election)
+        voters, durable = self.replica.voters, self.replica.durable_end_offset
+        if ready.election is not None or self._stored.is_outdated(voters, durable):
+            await self._stored.save(self.core.election, voters, durable)
         if ready.cut_at is not None:
             await self._cut(ready.cut_at)
         if ready.restart_at is not None:
@@ -376,20 +373,6 @@ class QuorumDriver:
         replies, self._replies = self._replies, []
         for reply in replies:
             reply()
-
-    async def _save(self, election: ElectionState) -> None:
-        values = {ELECTION_STATE: to_text(election), DIRECTORY_ID: self._directory_id}
-        if self.replica.voters is not None:
-            values[KRAFT_VERSION] = "1"
-        while True:
-            try:
-                await self._env.run_blocking(partial(self._store.set_properties, values))
-            except StoreError as error:
-                message = "cannot store the election state, and so take no part in the quorum cause=%s"
-                self.replica.repeats.note(message, log, logging.ERROR, message, error)
-                await trio.sleep(RETRY_S)
-            else:
-                return
 
     async def _cut(self, offset: int) -> None:
         await self._rewritten(partial(self.replica.cut, offset))
@@ -414,9 +397,12 @@ class QuorumDriver:
             except PartitionUnavailable as error:
                 if not error.is_offline:
                     return  # the node stops
-                await trio.sleep(RETRY_S)
+            except StoreError as error:
+                message = "cannot read a snapshot of the metadata log cause=%s"
+                self.replica.repeats.note(message, log, logging.ERROR, message, error)
             else:
                 break
+            await trio.sleep(RETRY_S)
         self.core.durable(self.now_ms)
         self._post(_nothing)
 

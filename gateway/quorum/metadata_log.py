@@ -182,7 +182,7 @@ class MetadataReplica(Replica):
         from odradek.coordinator.quorum.voter_records import voters_of
 
         newest = self.newest_snapshot
-        await self._begin_voters(newest)
+        self._sets.begin(None if newest is None else await self._voters_in(newest))
         offset = self.log.log_start_offset if newest is None else max(self.log.log_start_offset, newest.end_offset)
         end = self.log.log_end_offset
         while offset < end:
@@ -198,11 +198,10 @@ class MetadataReplica(Replica):
             finally:
                 self.give_back(lease)
 
-    async def _begin_voters(self, snapshot: SnapshotId | None) -> None:
-        """Reset the voters to those in `snapshot`; to none without a snapshot, or if it contains no voters."""
-        voters = None if snapshot is None else await self.snapshots.voters(snapshot)
-        at = None if snapshot is None or voters is None else VotersAt(snapshot.end_offset - 1, voters)
-        self._sets.begin(at)
+    async def _voters_in(self, snapshot: SnapshotId) -> VotersAt | None:
+        """The voters that `snapshot` contains, if any. Raises StoreError."""
+        voters = await self.snapshots.voters(snapshot)
+        return None if voters is None else VotersAt(snapshot.end_offset - 1, voters)
 
     # Effects of the quorum's decisions
 
@@ -247,12 +246,16 @@ class MetadataReplica(Replica):
         log.info("truncated partition=%s from=%d to=%d", self.key, before, offset)
 
     async def restart_after(self, snapshot: SnapshotId) -> None:
-        """Delete all records, and restart the log after a snapshot, which is durable. Raises PartitionUnavailable."""
+        """Delete all records, and restart the log after a snapshot, which is durable.
+
+        Raises PartitionUnavailable, and before anything was deleted StoreError if the snapshot cannot be read.
+        """
         await self.ensure_open()
+        voters = await self._voters_in(snapshot)
         async with self._opening:
             before = self.log.log_end_offset
             await self._rewrite(partial(_restart, offset=snapshot.end_offset))
-            await self._begin_voters(snapshot)
+            self._sets.begin(voters)
         self.unsnapshotted_bytes = 0
         log.info(
             "log restarted after a snapshot partition=%s old_end_offset=%d snapshot=%d-%d", self.key, before, *snapshot

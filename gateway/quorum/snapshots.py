@@ -80,8 +80,11 @@ class Snapshots:
         """The complete snapshot with this end offset."""
         return next((each for each in self._known if each.end_offset == end_offset), None)
 
-    def open(self, properties: Mapping[str, str]) -> None:
-        """Load the list from the store's properties. Raises StartError if it cannot be read."""
+    async def open(self, properties: Mapping[str, str]) -> None:
+        """Load the list from the store's properties, without those whose logs were removed from the store since.
+
+        Raises StartError if it cannot be read.
+        """
         text = properties.get(PROPERTY, "[]")
         try:
             found = {
@@ -90,7 +93,10 @@ class Snapshots:
             }
         except (ValueError, KeyError, TypeError) as error:
             raise StartError(f"the store's property {PROPERTY} is damaged: {text!r}") from error
-        self._known = dict(sorted(found.items()))
+        held = await self._env.run_blocking(partial(_held, self._store, sorted(found))) if found else []
+        self._known = {each: found[each] for each in held}
+        if len(held) < len(found):
+            log.warning("snapshots of the metadata are missing count=%d", len(found) - len(held))
 
     async def find(self) -> None:
         """Search the store for complete snapshots, after the property that lists them was lost.
@@ -224,10 +230,7 @@ class Snapshots:
 
     async def voters(self, snapshot: SnapshotId) -> VoterSet | None:
         """The voters in a complete snapshot; None if the settings contain the voters."""
-        from odradek.coordinator.quorum.voter_records import voters_of
-
-        first = await self._borrow(snapshot, partial(_read_from, offset=0, max_bytes=1))
-        return next((at.voters for at in voters_of(first)), None)
+        return await self._borrow(snapshot, _voters_in)
 
     async def part(self, snapshot: SnapshotId, position: int, max_bytes: int) -> bytes:
         """Up to `max_bytes` of a complete snapshot from `position` on, which must be within it."""
@@ -254,6 +257,10 @@ class Snapshots:
 
         async with self._reading:
             return await self._env.run_blocking(call)
+
+
+def _held(store: Store, snapshots: Iterable[SnapshotId]) -> list[SnapshotId]:
+    return [each for each in snapshots if store.holds(snapshot_key(*each))]
 
 
 def _write(store: Store, snapshot: SnapshotId, batches: Iterable[bytes]) -> int:
@@ -311,6 +318,22 @@ def read_snapshot(store: Store, snapshot: SnapshotId) -> "SnapshotReader":
     finally:
         part.close()
     return reader
+
+
+def read_voters(store: Store, snapshot: SnapshotId) -> VoterSet | None:
+    """The voters in a complete snapshot, None if it has none. Blocks. Raises as `read_snapshot`."""
+    part = store.open(snapshot_key(*snapshot), POLICY)
+    try:
+        return _voters_in(part)
+    finally:
+        part.close()
+
+
+def _voters_in(part: PartitionStore) -> VoterSet | None:
+    from odradek.coordinator.quorum.voter_records import voters_of
+
+    first = _read_from(part, offset=0, max_bytes=1)
+    return next((at.voters for at in voters_of(first)), None)
 
 
 def chunks_of(part: PartitionStore) -> Iterator[bytes]:

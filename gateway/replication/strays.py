@@ -47,4 +47,5 @@ async def take_back(image: MetadataImage, store: Store, env: Environment, node_i
         present.add(stray.key)
         log.warning("a log that was set aside is its partition's again name=%s", stray.name)
     if left:
-        log.warning("logs are set aside; odradek recover adopts or deletes them count=%d names=%s%s", *few(left))
+        advice = "`odradek recover` shows and deletes them; in a cluster of one it can adopt them"
+        log.warning("logs are set aside count=%d names=%s%s advice=%s", *few(left), advice)

@@ -25,16 +25,30 @@ def what_to_do(path: Path) -> str:
     )
 
 
+def after_removal(directory: Path, topic: str) -> str:
+    """Return the advice for the directory of a partition of `topic` that was removed while the broker ran."""
+    if topic == METADATA_TOPIC:
+        return recover_advice(directory.parent)
+    return (
+        "restore it from a backup, or start the broker again: the partition then begins empty at offset 0, "
+        f"{what_is_lost(topic)}"
+    )
+
+
 def what_is_lost(topic: str) -> str:
     """Return the consequences if a partition of `topic` starts empty."""
     return _LOST.get(topic, _LOST_RECORDS)
 
 
 def recover_advice(root: Path) -> str:
-    """Return the advice for a damaged or missing metadata log of the store in `root`."""
+    """Return the advice for a damaged or missing metadata log of the store in `root`.
+
+    The log of one of several nodes can be neither restored from a backup nor made again without contradicting theirs.
+    """
     return (
-        f"restore it from a backup; or stop the broker and run `odradek recover --data {in_shell(root)}`, "
-        "which makes the metadata log again from the partitions' directories"
+        "in a cluster of one node, restore it from a backup; or stop the broker and run "
+        f"`odradek recover --data {in_shell(root)}`, which makes the metadata log again from the partitions' "
+        "directories. In a cluster of several, replace this node as docs/cluster.md describes (Replace a dead node)"
     )
 
 

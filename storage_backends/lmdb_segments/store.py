@@ -19,7 +19,7 @@ from odradek.storage_backends.interface import (
     StoreSpace,
     StrayLog,
 )
-from odradek.storage_backends.lmdb_segments.advice import in_shell, what_is_lost
+from odradek.storage_backends.lmdb_segments.advice import after_removal, in_shell
 from odradek.storage_backends.lmdb_segments.context import FileRemover, StoreContext, purge
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
 from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id
@@ -165,8 +165,7 @@ class LmdbStore:
         """
         if key in self._seen:
             raise StoreCorruptError(
-                f"{directory} was removed while the broker ran; restore it from a backup, or start the broker again: "
-                f"the partition then begins empty at offset 0, {what_is_lost(key.topic)}"
+                f"{directory} was removed while the broker ran; {after_removal(directory, key.topic)}"
             )
 
     def _write_name_again(self, key: PartitionKey, directory: Path) -> None:

@@ -216,6 +216,27 @@ def test_requests_about_another_log_or_cluster_are_refused(nodes):
     assert fetched(client, fetch(0, 0, topic_id=UUID(int=9))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_request_waits_no_longer_than_its_sender_while_the_election_state_cannot_be_stored():
+    """Otherwise every attempt of another node would leave a connection and a task on this one."""
+    controller_port, other_port = free_port(), free_port()
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{free_port()},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller_quorum_voters": f"1@127.0.0.1:{controller_port},2@127.0.0.1:{other_port}",
+        "process_roles": "broker,controller",
+        "controller_quorum_request_timeout_ms": 200,
+    }
+    with ThreadBroker(**settings) as broker:
+        broker.env.no_writes.add("properties")
+        for epoch in (7, 8):
+            with RawClient(("127.0.0.1", controller_port)) as client:
+                client.send(vote(epoch), 2)
+                assert client.is_closed_by_broker()
+        broker.env.no_writes.clear()
+        with RawClient(("127.0.0.1", controller_port)) as client:
+            part = client.call(vote(9), 2).topics[0].partitions[0]
+            assert (part.error_code, part.leader_epoch) == (ErrorCode.NONE, 9)
+
+
 @pytest.mark.parametrize("version", [0, 1])
 def test_leaders_of_passed_epochs_are_fenced(nodes, version):
     begun = begin.BeginQuorumEpochRequestPartitionData(leader_id=2, leader_epoch=0)

@@ -11,10 +11,16 @@ from odradek.gateway.assembly import Services
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.gateway.testing.simulation.loads.client import SimClient
+from odradek.partitions.metadata_log import METADATA_KEY, METADATA_TOPIC
 from odradek.wire.api_keys import ApiKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.wire.messages.describe_cluster import DescribeClusterRequest
+from odradek.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -24,18 +30,21 @@ from odradek.wire.records.reader import read_records
 
 COMBINED, BROKER, CONTROLLER = "broker,controller", "broker", "controller"
 SESSION_S = 3
-VERSIONS = {ApiKey.DESCRIBE_CLUSTER: 1, ApiKey.UNREGISTER_BROKER: 0}
+VERSIONS = {ApiKey.DESCRIBE_CLUSTER: 1, ApiKey.UNREGISTER_BROKER: 0, ApiKey.DESCRIBE_QUORUM: 2}
 TOPIC = "t"
 
 
 class Cluster:
     """A cluster in which node 1 is the only voter; `roles` are the `process.roles` of each node."""
 
-    def __init__(self, world: World, nursery: trio.Nursery, roles: Mapping[int, str]) -> None:
+    def __init__(
+        self, world: World, nursery: trio.Nursery, roles: Mapping[int, str], further: Mapping[str, str]
+    ) -> None:
         self.world = world
         self.nursery = nursery
         self.hosts = {
-            node: BrokerHost(world, f"node-{node}", settings=settings(node, each)) for node, each in roles.items()
+            node: BrokerHost(world, f"node-{node}", settings={**settings(node, each), **further})
+            for node, each in roles.items()
         }
         self.clients = {
             node: SimClient(world, f"client-{node}", (f"node-{node}", 9092), VERSIONS)
@@ -124,6 +133,12 @@ class Cluster:
         assert answer.error_code == 0
         return sorted(each.broker_id for each in answer.brokers)
 
+    async def observers(self) -> list[int]:
+        part = DescribeQuorumRequestPartitionData(partition_index=0)
+        topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=(part,))
+        answer = await self.clients[1].call(DescribeQuorumRequest(topics=(topic,)))
+        return [each.replica_id for each in answer.topics[0].partitions[0].observers]
+
 
 def settings(node: int, roles: str) -> dict[str, str]:
     listeners = {BROKER: f"PLAINTEXT://node-{node}:9092", CONTROLLER: f"CONTROLLER://node-{node}:9093"}
@@ -144,12 +159,13 @@ def play_with(
     play: Callable[[Cluster], Awaitable[None]],
     seed: int = 0,
     starts: Collection[int] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> None:
     async def main() -> None:
         world = World(seed)
         world.network.faults.delay_ms = (0.1, 5)
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(world, nursery, roles)
+            cluster = Cluster(world, nursery, roles, settings or {})
             for node in roles if starts is None else starts:
                 await cluster.start(node)
             await play(cluster)
@@ -239,6 +255,42 @@ def test_a_dead_broker_can_be_removed():
         assert await cluster.produce(1, b"alone again") == 0
 
     play_with(TWO, play)
+
+
+def test_a_broker_that_has_gone_is_no_observer_after_five_minutes():
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.observers() == [2, 3]
+        await cluster.crash(2)
+        await trio.sleep(60)
+        assert await cluster.observers() == [2, 3]
+        await trio.sleep(300)
+        assert await cluster.observers() == [3]
+
+    play_with(THREE, play)
+
+
+@pytest.mark.parametrize("lost", [[METADATA_KEY.topic_id], []], ids=["log", "log and snapshots"])
+def test_a_broker_whose_metadata_log_is_lost_fetches_it_again(lost: Collection[UUID]):
+    """Its partitions are kept, and are set aside neither at the start nor later."""
+
+    async def play(cluster: Cluster) -> None:
+        assert await cluster.create(2, 2) == 0
+        await in_sync(cluster, 1, 1, 2)
+        for value in (b"1", b"2"):
+            assert await cluster.produce(cluster.part().leader, value) == 0
+        await cluster.until(lambda: cluster.services(2).quorum.replica.newest_snapshot is not None)
+        await cluster.crash(2)
+        disk = cluster.world.disk(cluster.hosts[2].host)
+        kept = {key for key in disk.logs if key.topic != METADATA_TOPIC or (lost and key.topic_id not in lost)}
+        assert len(kept) < len(disk.logs)
+        disk.lose(kept.__contains__, lambda _name: True)
+        await cluster.start(2)
+        await in_sync(cluster, 2, 1, 2)
+        assert {key for key in kept if key.topic == TOPIC} <= set(disk.logs)
+        await cluster.crash(1)
+        assert await cluster.values(2) == [b"1", b"2"]
+
+    play_with(TWO, play, settings={"metadata.log.max.record.bytes.between.snapshots": "500"})
 
 
 # The sole voter

@@ -7,13 +7,14 @@ import trio
 from sim_quorum import NODES, Cluster
 
 from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.quorum.values import SnapshotId
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.quorum.metadata_log import MetadataReplica
 from odradek.gateway.quorum.snapshots import Snapshots
 from odradek.gateway.testing.simulation import run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
-from odradek.storage_backends.interface import Store
+from odradek.storage_backends.interface import Store, StoreError
 
 OBSERVER = 4
 SMALL = {
@@ -113,6 +114,44 @@ def test_a_node_that_is_far_behind_goes_on_behind_a_snapshot(seed: int, wiped: b
     assert len(kept) == 1
 
 
+def test_a_snapshot_that_cannot_be_read_at_first_is_read_again(monkeypatch: pytest.MonkeyPatch):
+    """The log is restarted after it once it has been read; the node goes on meanwhile."""
+    scene = Scene(3)
+    failures: list[object] = []
+    voters = Snapshots.voters
+
+    async def read(self: Snapshots, snapshot: SnapshotId) -> object:
+        if scene.observer.broker is not None and self is scene.log_of(scene.observer).snapshots and len(failures) < 3:
+            failures.append(snapshot)
+            raise StoreError("I/O error")
+        return await voters(self, snapshot)
+
+    monkeypatch.setattr(Snapshots, "voters", read)
+
+    async def acts() -> None:
+        scene.observer.start(scene.nursery)
+        await scene.until(lambda: scene.cluster.seen.tally["answered"] > 5)
+        await scene.observer_has_all()
+        await cut_off_until_trimmed(scene)
+        await scene.observer_has_all()
+        assert scene.observer.alive
+
+    scene.play(acts)
+    assert len(failures) == 3
+
+
+async def cut_off_until_trimmed(scene: Scene) -> int:
+    """The observer is cut off until the voters have trimmed their logs beyond its own; returns the end of its image."""
+    network = scene.cluster.world.network
+    for host in scene.cluster.hosts.values():
+        network.partition(host.host, scene.observer.host, both_ways=True)
+    image = scene.image_of(scene.observer)
+    assert image is not None
+    await scene.trimmed(image.offset + 30)
+    network.heal()
+    return image.offset
+
+
 def test_a_running_node_that_was_cut_off_publishes_what_differs(monkeypatch: pytest.MonkeyPatch):
     """Its image continues from the previous one; no change is published twice or left out."""
     scene = Scene(5)
@@ -133,14 +172,7 @@ def test_a_running_node_that_was_cut_off_publishes_what_differs(monkeypatch: pyt
         scene.observer.start(scene.nursery)
         await scene.until(lambda: scene.cluster.seen.tally["answered"] > 5)
         await scene.observer_has_all()
-        network = scene.cluster.world.network
-        for host in scene.cluster.hosts.values():
-            network.partition(host.host, scene.observer.host, both_ways=True)
-        image = scene.image_of(scene.observer)
-        assert image is not None
-        cut = image.offset
-        await scene.trimmed(cut + 30)
-        network.heal()
+        cut = await cut_off_until_trimmed(scene)
         await scene.observer_has_all()
         assert scene.log_of(scene.observer).log.log_start_offset > cut
 

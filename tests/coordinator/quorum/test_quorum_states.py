@@ -139,6 +139,16 @@ def test_a_consumer_of_the_metadata_log_is_no_observer() -> None:
     assert set(quorum.progress()) == {OTHER.id, THIRD.id, 4}
 
 
+def test_an_observer_is_active_for_five_minutes_after_its_last_fetch() -> None:
+    quorum = elected(SomeLog(1, 1))
+    assert quorum.leadership is not None
+    gone, stays = ReplicaKey(4, UUID(int=4)), ReplicaKey(5, UUID(int=5))
+    for replica, now_ms in ((gone, 510), (stays, 511)):
+        quorum.fetch(Fetch(quorum.epoch, replica, 2, 1, 0), now_ms)
+    assert set(quorum.leadership.active_observers(510 + 300_000 - 1)) == {gone, stays}
+    assert set(quorum.leadership.active_observers(510 + 300_000)) == {stays}
+
+
 def test_a_leader_that_stops_names_the_voter_with_the_most_records_first() -> None:
     quorum = elected(SomeLog(1, 1))
     quorum.fetch(Fetch(quorum.epoch, THIRD, 1, 1, 0), 510)
@@ -167,7 +177,8 @@ def test_no_fetch_leaves_before_the_log_is_durable() -> None:
     assert quorum.high_watermark == 2
 
 
-def test_records_that_could_not_be_appended_are_fetched_again_after_a_pause() -> None:
+def test_records_that_could_not_be_appended_are_fetched_again_after_a_long_pause() -> None:
+    """The disk probably still fails; with `retry_ms` the leader would send the same records 50 times a second."""
     quorum = machine(SomeLog(1), election=ElectionState(1, 2))
     fetch = quorum.ready().sends[0]
     assert quorum.answered(2, fetch.number, FetchAnswer(ErrorCode.NONE, 1, 2, 1), 10)
@@ -175,8 +186,10 @@ def test_records_that_could_not_be_appended_are_fetched_again_after_a_pause() ->
     quorum.durable(10)
     assert quorum.high_watermark == 1
     assert quorum.ready().sends == []
-    again_ms = 10 + Timing().retry_ms
+    again_ms = 10 + Timing().fetch_ms // 2
     assert quorum.deadline_ms(10) == again_ms
+    quorum.on_time(again_ms - 1)
+    assert quorum.ready().sends == []
     quorum.on_time(again_ms)
     assert [send.request.offset for send in quorum.ready().sends] == [1]
 
@@ -237,6 +250,18 @@ def test_what_is_left_of_a_dropped_download_does_not_count_for_the_next_one_of_t
     quorum.stored(second, 50, 24, is_whole=False)
     quorum.stored(part_of_snapshot(quorum, THIRD.id, 50), 100, 25, is_whole=True)
     assert quorum.ready().restart_at == SNAPSHOT
+
+
+def test_a_snapshot_that_cannot_be_stored_or_read_is_asked_for_again_after_a_long_pause() -> None:
+    quorum, again_ms = machine(SomeLog()), Timing().fetch_ms // 2
+    begin_download(quorum, OTHER.id)
+    quorum.not_stored(part_of_snapshot(quorum, OTHER.id, 0), 30)
+    assert quorum.deadline_ms(30) == 30 + again_ms
+    begin_download(quorum, THIRD.id)
+    ask = next(send for send in quorum.ready().sends if isinstance(send.request, FetchSnapshot))
+    failed = FetchSnapshotAnswer(ErrorCode.KAFKA_STORAGE_ERROR, quorum.epoch, THIRD.id, SNAPSHOT)
+    assert not quorum.answered(THIRD.id, ask.number, failed, 40)
+    assert (quorum.download, quorum.deadline_ms(40)) == (None, 40 + again_ms)
 
 
 def test_a_voter_does_not_stand_for_election_before_its_log_is_durable() -> None:
