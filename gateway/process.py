@@ -297,13 +297,12 @@ async def _assemble(
     static = _metadata_config(config)
     controller = Controller(quorum, env, static, metadata, leadership)
     reader = MetadataReader(quorum, metadata, static)
-    context = partial(_decision_context, metadata, settings)
+    context, wait_ms = partial(_decision_context, metadata, settings), config.offsets_commit_timeout_ms
     channels = Channels(env, nursery, leadership, config)
     controllers = ControllerClient(controller, leadership, channels.deciding("requests", controller), metadata, context)
     replication.start(replicas, partial(_alter_partition, channels.deciding("replication", controller), config))
     forwarder = Forwarder(channels.channel("forwarding", not_enveloped), config.request_timeout_ms)
     regexes = TopicRegexes(lambda: metadata.image, SideWork(env, config.regex_threads), nursery)
-    wait_ms = config.offsets_commit_timeout_ms
     groups = GroupCoordinator(metadata, controllers, replicas, env, config.group, regexes, commit_timeout_ms=wait_ms)
     ids, connect = ProducerIds(controllers), partial(OtherBrokers, env, nursery, config, lambda: metadata.image)
     transactions = TransactionCoordinator(

@@ -6,9 +6,15 @@ are Kafka offsets; all times are milliseconds since the epoch, -1 if there is no
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Final
 from uuid import UUID
 
 from odradek.wire.values import immutable
+
+MAX_RECORDS_WITH_ROWS: Final = 100_000
+"""The maximum number of records in a batch of a topic whose records a database stores as rows. All rows of a batch are
+in memory at once, and a batch of a few kilobytes may contain millions of records.
+"""
 
 
 @immutable

@@ -14,6 +14,7 @@ from typing import Final
 
 from odradek.partitions.config import NO_LIMIT, LogConfig, MessageTimestampType
 from odradek.partitions.markers import read_end_txn_marker
+from odradek.partitions.model import MAX_RECORDS_WITH_ROWS
 from odradek.partitions.producers import EndTxnMarker
 from odradek.partitions.results import Rejected
 from odradek.wire.errors import ErrorCode
@@ -48,10 +49,6 @@ FEW_RECORDS: Final = 200
 _SHORT_BYTES: Final = HEADER_BYTES + 7 * FEW_RECORDS
 """The smallest record has seven bytes."""
 _ATTRIBUTES_LOW_AT: Final = 22
-MAX_RECORDS_WITH_ROWS: Final = 100_000
-"""The maximum number of records in a batch of a topic whose records a database stores as rows. All rows of a batch are
-in memory at once, and a batch of a few kilobytes may contain millions of records.
-"""
 MAX_NAMED_FAULTS: Final = 1000
 """The maximum number of bad records reported for a batch, which may contain millions."""
 # Enum members that are needed for each batch: a lookup costs as much as a call.

@@ -6,10 +6,10 @@ import pytest
 from partition_fakes import NOW_MS, Partition, data_batch, end_marker, of_producer, patched
 
 from odradek.partitions.config import CleanupPolicy, LogConfig, MessageTimestampType
+from odradek.partitions.model import MAX_RECORDS_WITH_ROWS
 from odradek.partitions.results import Appended, AppendOrigin, Rejected
 from odradek.partitions.validation import (
     FEW_RECORDS,
-    MAX_RECORDS_WITH_ROWS,
     check_client_batch,
     is_short,
     takes_long,

@@ -8,8 +8,7 @@ from threading import Barrier
 import pytest
 from sqlalchemy import create_engine, text
 
-from odradek.partitions.model import LogWrite, StoredBatch
-from odradek.partitions.validation import MAX_RECORDS_WITH_ROWS
+from odradek.partitions.model import MAX_RECORDS_WITH_ROWS, LogWrite, StoredBatch
 from odradek.storage_backends.beside import LogGoneError
 from odradek.storage_backends.interface import LogPolicy
 from odradek.storage_backends.sql.columns import statements

@@ -6,8 +6,7 @@ from dataclasses import field
 from itertools import pairwise
 from typing import Any, Final
 
-from odradek.partitions.model import StoredBatch
-from odradek.partitions.validation import MAX_RECORDS_WITH_ROWS
+from odradek.partitions.model import MAX_RECORDS_WITH_ROWS, StoredBatch
 from odradek.storage_backends.headers import headers_as_json
 from odradek.wire.records.batch import BatchHeader, parse_header
 from odradek.wire.records.errors import InvalidRecordBatch
