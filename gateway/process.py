@@ -49,7 +49,6 @@ from odradek.gateway.metadata.client import ControllerClient
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.forwarding import Forwarder, not_enveloped
 from odradek.gateway.metadata.metadata_log import metadata_log_config, quorum_settings
-from odradek.gateway.metadata.other_nodes import OtherNodes
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.reading import MetadataReader
 from odradek.gateway.metadata.settings import LiveSettings
@@ -136,6 +135,8 @@ class Broker:
             nursery.start_soon(self._close_idle_logs_forever)
             nursery.start_soon(self._report_repeats_forever)
             nursery.start_soon(self.services.life.run)
+            if self.config.node.is_alone:
+                nursery.start_soon(self._note_other_nodes)
             await self._stop.wait()
             log.info("draining node_id=%d", self.config.node_id)
             await self.services.life.leave()  # clients are served meanwhile
@@ -146,6 +147,14 @@ class Broker:
             await self.services.quorum.stop()
             await self._server.drain()
             nursery.cancel_scope.cancel()
+
+    async def _note_other_nodes(self) -> None:
+        """For a sole voter. Other nodes do so once they have caught up (`metadata/joining.py`)."""
+        await self.services.life.among_others.wait()
+        from odradek.gateway.metadata.other_nodes import OtherNodes
+
+        services, store = self.services, self.services.replicas.resources.store
+        await OtherNodes(store, services.env, services.quorum, services.metadata).run()
 
     async def _expire_producers_forever(self) -> None:
         while True:
@@ -318,7 +327,6 @@ async def _assemble(
         life.metadata_is_loaded()
         replicas.image_is_current()
         nursery.start_soon(quorum.run)
-        nursery.start_soon(OtherNodes(store, env, quorum, metadata).run)
     else:
         from odradek.gateway.metadata.joining import join_cluster
 

@@ -28,7 +28,8 @@ PERIODIC_TASKS_S: Final = 0.25
 class NodeLife:
     """The lifecycle of a node in a cluster. That of a sole voter's broker begins once its image has another broker.
 
-    `ready` is set when clients may be served. `run` must run from the node's start.
+    `ready` is set when clients may be served, `among_others` when the node is not, or no longer, a cluster of one.
+    `run` must run from the node's start.
     """
 
     _broker: "BrokerLifecycle | None"
@@ -46,7 +47,7 @@ class NodeLife:
         replicas: Replicas,
     ) -> None:
         self.ready = trio.Event()
-        self._among_others = trio.Event()
+        self.among_others = trio.Event()
         self._config = config
         self._env = env
         self._channels = channels
@@ -62,7 +63,7 @@ class NodeLife:
         elif not config.node.is_alone:
             self._broker = self._lifecycle()
         if not config.node.is_broker or not config.node.is_alone:
-            self._among_others.set()
+            self.among_others.set()
 
     def _lifecycle(self) -> "BrokerLifecycle":
         from odradek.gateway.lifecycle.broker import BrokerLifecycle
@@ -83,12 +84,12 @@ class NodeLife:
     @property
     def is_alone(self) -> bool:
         """True if this is a cluster of one: a sole voter, which is the only broker."""
-        return not self._among_others.is_set()
+        return not self.among_others.is_set()
 
     def on_published(self, _delta: MetadataDelta, image: MetadataImage) -> None:
         """Check whether the image has another broker."""
         if self.is_alone and not is_only_broker(image, self._config.node_id):
-            self._among_others.set()
+            self.among_others.set()
 
     def metadata_is_loaded(self) -> None:
         """Note that a sole voter has loaded its metadata; without other brokers it is registered, and serves."""
@@ -101,7 +102,7 @@ class NodeLife:
         Raises, in exception groups, what `BrokerLifecycle.run` raises.
         """
         if self.is_alone:
-            await self._among_others.wait()
+            await self.among_others.wait()
         async with trio.open_nursery() as nursery:
             if self._config.node.is_controller:
                 nursery.start_soon(self._run_periodic_tasks)

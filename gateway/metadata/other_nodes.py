@@ -21,14 +21,11 @@ from odradek.gateway.env.signals import Signal
 from odradek.gateway.metadata.node_id import stored_node_id
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.quorum import QuorumDriver
-from odradek.gateway.quorum.stored import ELECTION_STATE, OF_SETTINGS
+from odradek.gateway.quorum.stored import ELECTION_STATE, NONE, OF_SETTINGS, OTHER_NODES, SOME
 from odradek.storage_backends.interface import Store, StoreError
 
 log = logging.getLogger(__name__)
 
-PROPERTY: Final = "other.nodes"
-"""1 if the cluster has other brokers or voters; 0, or missing, if this node knows of none."""
-SOME, NONE = "1", "0"
 CHECK_S: Final = 1.0
 """The minimum time between two checks, in seconds."""
 
@@ -65,10 +62,10 @@ class OtherNodes:
 
     async def _note(self) -> None:
         if self._stored is None:
-            self._stored = (await self._env.run_blocking(self._store.properties)).get(PROPERTY, NONE)
+            self._stored = (await self._env.run_blocking(self._store.properties)).get(OTHER_NODES, NONE)
         found = SOME if self._has_others() else NONE
         if found != self._stored:
-            await self._env.run_blocking(partial(self._store.set_properties, {PROPERTY: found}))
+            await self._env.run_blocking(partial(self._store.set_properties, {OTHER_NODES: found}))
             self._stored = found
 
     def _has_others(self) -> bool:
@@ -86,7 +83,7 @@ def signs_of_others(properties: Mapping[str, str], node: NodeConfig, machine: st
         return "it is only a broker"
     if not (node.is_alone or node.founds_quorum(machine)):
         return "its settings name other controllers"
-    if properties.get(PROPERTY) == SOME:
+    if properties.get(OTHER_NODES) == SOME:
         return "its cluster has other nodes"
     return _signs_in_election(properties, stored_node_id(properties, node.node_id))
 

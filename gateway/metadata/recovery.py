@@ -1,7 +1,8 @@
 """Rebuilds a lost metadata log from the names, topic ids and indexes of the partitions' directories.
 
-For `odradek recover`, which has exclusive use of the store; everything here blocks. What the directories do not contain
-is taken from the readable part of the old metadata log; without one it is chosen so that nothing is lost:
+For `odradek recover` in a cluster of one; the command has exclusive use of the store, and everything here blocks. What
+the directories do not contain is taken from the readable part of the old metadata log; without one it is chosen so that
+nothing is lost:
 
 - A topic's settings are unknown: `retention.ms` and `retention.bytes` become -1, so that no segment is deleted before
   an operator has checked. Internal topics get the settings that their coordinators give them.

@@ -15,14 +15,12 @@ from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.errors import CoordinatorUnavailable, MetadataLostError, StartError
-from odradek.gateway.metadata.advice import advice_for
 from odradek.gateway.metadata.cluster_id import CLUSTER_ID, ClusterId
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.node_id import NodeId
-from odradek.gateway.metadata.other_nodes import PROPERTY as OTHER_NODES
-from odradek.gateway.metadata.other_nodes import SOME
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.gateway.metadata.reading import MetadataReader
+from odradek.gateway.quorum.stored import OTHER_NODES, SOME
 from odradek.gateway.replication.strays import take_back
 from odradek.partitions.metadata_log import METADATA_KEY
 from odradek.storage_backends.interface import Store, StoreError
@@ -76,7 +74,7 @@ async def start_metadata(
         cause = await _cause(error, config, store, env)
         raise StartError(f"the metadata log cannot be {action}: {cause}") from error
     except MetadataLostError as error:
-        raise StartError(f"{error}: {await advice_for(config, store, env)}") from error
+        raise StartError(f"{error}: {await _advice(config, store, env)}") from error
     await owner.claim()
     return cluster_id.text
 
@@ -115,9 +113,16 @@ async def refuse_unless_alone(config: BrokerConfig, store: Store, env: Environme
         location = (await env.run_blocking(store.space)).location
         raise StartError(
             f"{location} holds the logs of {others} partitions and {what} (directory {METADATA_KEY.topic}-0.…), so "
-            f"their topics are unknown: {await advice_for(config, store, env)}. To begin with an empty cluster, use "
+            f"their topics are unknown: {await _advice(config, store, env)}. To begin with an empty cluster, use "
             "another directory"
         )
+
+
+async def _advice(config: BrokerConfig, store: Store, env: Environment) -> str:
+    """See `advice_for`, which is imported when it is needed, so that a broker starts faster."""
+    from odradek.gateway.metadata.advice import advice_for
+
+    return await advice_for(config, store, env)
 
 
 async def _cause(error: CoordinatorUnavailable, config: BrokerConfig, store: Store, env: Environment) -> str:
@@ -126,5 +131,5 @@ async def _cause(error: CoordinatorUnavailable, config: BrokerConfig, store: Sto
     while cause.__cause__ is not None and not isinstance(cause, StoreError):
         cause = cause.__cause__
     if isinstance(cause, InvalidRecordBatch):
-        return f"it holds what was not written to it ({cause}); {await advice_for(config, store, env)}"
+        return f"it holds what was not written to it ({cause}); {await _advice(config, store, env)}"
     return str(cause) if cause is not error else "see the error above"

@@ -5,6 +5,8 @@
     cluster.id       the cluster's id, written by `gateway/metadata/cluster_id.py`
     kraft.version    `founding` while this node, the first voter of a quorum whose log contains its voters, has not yet
                      written them; 1 once the log has durably contained voters; otherwise 0, or missing
+    other.nodes      1 if the cluster has other brokers or voters; 0, or missing, if this node knows of none; written by
+                     `gateway/metadata/other_nodes.py`
 
 So a log without voters is complete while the node founds its quorum, or if the settings contain the voters. With 1 it
 has lost them, and the node never assumes that it is the only voter.
@@ -31,6 +33,8 @@ log = logging.getLogger(__name__)
 ELECTION_STATE: Final = "quorum.state"
 DIRECTORY_ID: Final = "directory.id"
 CLUSTER_PROPERTY: Final = "cluster.id"
+OTHER_NODES: Final = "other.nodes"
+SOME, NONE = "1", "0"
 FOUNDING: Final = "founding"
 IN_LOG: Final = "1"
 OF_SETTINGS: Final = "0"

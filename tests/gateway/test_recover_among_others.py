@@ -12,7 +12,7 @@ from gateway_client import RawClient, batch_of
 
 from odradek.gateway.cli.main import cli
 from odradek.gateway.errors import StartError, first_error
-from odradek.gateway.metadata.other_nodes import NONE, PROPERTY, SOME
+from odradek.gateway.quorum.stored import NONE, OTHER_NODES, SOME
 from odradek.storage_backends.opener import open_store
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -73,7 +73,7 @@ class Nodes:
         for index in range(len(serving)):
             await_that(lambda index=index: any(writes(broker, index) for broker in serving))
         if len(roles) > 1:
-            await_that(lambda: all(each.env.store.properties().get(PROPERTY) == SOME for each in brokers))
+            await_that(lambda: all(each.env.store.properties().get(OTHER_NODES) == SOME for each in brokers))
         for broker in brokers:
             broker.begin_stop()
         for broker in brokers:
@@ -166,7 +166,7 @@ def test_its_store_shows_it_without_its_settings(nodes):
     for text in (recover(nodes, 1, code=1), recover(nodes, 1, "--yes", code=1)):
         assert "This node is one of several (its cluster has other nodes)" in text
     store = open_store(f"lmdb://{nodes.data(1)}")
-    store.set_properties({PROPERTY: NONE})  # the store of a version that did not note it
+    store.set_properties({OTHER_NODES: NONE})  # the store of a version that did not note it
     store.close()
     assert "the property quorum.state of its store is that of one of several" in recover(nodes, 1, "--yes", code=1)
 
@@ -189,7 +189,7 @@ def test_other_nodes_in_the_readable_part_of_a_damaged_log_count(nodes):
     named = nodes.voters(1)
     nodes.fill(named, {1: BOTH, 2: BROKER})
     store = open_store(f"lmdb://{nodes.data(1)}")
-    store.set_properties({PROPERTY: NONE})
+    store.set_properties({OTHER_NODES: NONE})
     store.close()
     [path] = nodes.data(1).glob("__cluster_metadata-0.*/*.lmdb")
     content = path.read_bytes()
@@ -253,6 +253,6 @@ def test_a_cluster_that_has_lost_its_other_broker_for_good_is_alone_again(nodes)
     nodes.fill(named, {1: BOTH, 2: BROKER})
     with nodes.broker(1, named) as broker, RawClient(broker.address) as client:
         assert client.call(UnregisterBrokerRequest(broker_id=2), 0).error_code == ErrorCode.NONE
-        await_that(lambda: broker.env.store.properties()[PROPERTY] == NONE)
+        await_that(lambda: broker.env.store.properties()[OTHER_NODES] == NONE)
     nodes.lose_metadata(1)
     assert "is rebuilt" in recover(nodes, 1, "--yes")

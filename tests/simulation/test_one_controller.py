@@ -205,6 +205,7 @@ def test_a_dead_broker_is_fenced_within_its_session_and_others_lead(roles, seed)
         assert after.leader not in (2, -1)
         assert after.leader_epoch == before.leader_epoch + 1
         assert 2 not in after.isr
+        await cluster.until(lambda: cluster.part(after.leader, led) == after)
         assert await cluster.produce(after.leader, b"after", index=led) == 0
         await cluster.start(2)
         assert not cluster.known(2).fenced
