@@ -331,9 +331,9 @@ class PartitionLog(Watchable):
     async def move_log_start(self, offset: int) -> Rejected | None:
         """Delete the records below `offset` (-1: below the high watermark); durable on return.
 
-        Returns the refusal of an offset outside the log. Raises PartitionUnavailable, StoreError.
+        Not refused during the pause after a failed write, since it may make the space that writes need. Returns the
+        refusal of an offset outside the log. Raises PartitionUnavailable, StoreError.
         """
-        self._check_writable()
         write = self.log.move_log_start(offset)
         if isinstance(write, Rejected):
             return write

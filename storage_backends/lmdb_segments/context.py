@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.storage_backends.lmdb_segments.layout import DELETED_SUFFIX
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
+from odradek.storage_backends.lmdb_segments.reserve import SpaceReserve
 from odradek.storage_backends.options import StoreOptions
 from odradek.wire.values import immutable
 
@@ -21,10 +22,12 @@ _logger = logging.getLogger(__name__)
 
 class FileRemover:
     """Removes files and directories in a background thread, since unlinking a large file takes long. `remove` renames a
-    file before it returns, so that its name is free and a restart after a crash does not use it again.
+    file before it returns, so that its name is free and a restart after a crash does not use it again. After each
+    removal the store's reserve is restored.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reserve: SpaceReserve) -> None:
+        self._reserve = reserve
         self._worker: ThreadPoolExecutor | None = None
         self._mutex = Lock()
         self._numbers: Iterator[int] = count()
@@ -33,9 +36,16 @@ class FileRemover:
         """Rename `path`, and remove it later. Raises OSError when it cannot be renamed."""
         doomed = path.rename(path.with_name(f"{path.name}.{next(self._numbers)}{DELETED_SUFFIX}"))
         try:
-            self._started().submit(_purge_later, doomed)
+            self._started().submit(self._purge, doomed)
         except RuntimeError as error:  # a thread cannot be started
             _logger.warning("cannot remove %s now (%s); the next start tries again", doomed, error)
+
+    def _purge(self, path: Path) -> None:
+        try:
+            purge(path)
+        except OSError as error:
+            _logger.warning("cannot remove %s now (%s); the next start tries again", path, error)
+        self._reserve.restore()
 
     def close(self) -> None:
         """Wait for all removals."""
@@ -49,13 +59,6 @@ class FileRemover:
             if self._worker is None:
                 self._worker = ThreadPoolExecutor(1, thread_name_prefix="odradek-store-remover")
             return self._worker
-
-
-def _purge_later(path: Path) -> None:
-    try:
-        purge(path)
-    except OSError as error:
-        _logger.warning("cannot remove %s now (%s); the next start tries again", path, error)
 
 
 def purge(path: Path) -> None:
@@ -76,3 +79,4 @@ class StoreContext:
     boot_id: str
     file_remover: FileRemover
     open_files: OpenFiles
+    reserve: SpaceReserve

@@ -83,6 +83,11 @@ def mapped_commit(error: Exception, path: Path, size_bytes: int) -> StoreError:
     return mapped(error, path, "writing")
 
 
+def is_full(error: Exception, path: Path, size_bytes: int) -> bool:
+    """True if a commit of `size_bytes` to the segment at `path` failed because no space is left for any log."""
+    return isinstance(mapped_commit(error, path, size_bytes), DiskFullError)
+
+
 def _try_to_reserve(path: Path, size_bytes: int) -> OSError | None:
     """Allocate space after the file's end and release it; no transaction uses pages there yet."""
     try:

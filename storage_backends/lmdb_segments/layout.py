@@ -4,6 +4,7 @@ after a crash, rely on.
     <store>/format                        "odradek-lmdb 1"
     <store>/lock                          flock()ed by the process that has the store open; contains its process id
     <store>/properties.json               the named values
+    <store>/reserve                       allocated blocks without content, for a full disk (see `reserve`)
     <store>/<topic>-<index>.<topic id>/   one directory per partition; the id in base64url, as Kafka prints it
         00000000000000000000.lmdb         one LMDB environment (a plain file) per segment, named by its base offset
         00000000000000000000.unsynced     beside a segment that is written without syncs: the boot it belongs to
@@ -53,6 +54,7 @@ FORMAT_VERSION = 1
 FORMAT_FILE = "format"
 LOCK_FILE = "lock"
 PROPERTIES_FILE = "properties.json"
+RESERVE_FILE = "reserve"
 TOPIC_FILE = "topic"
 
 SEGMENT_SUFFIX = ".lmdb"

@@ -20,6 +20,7 @@ from odradek.storage_backends.interface import (
     StoreCorruptError,
     StoreError,
 )
+from odradek.storage_backends.lmdb_segments.advice import METADATA_TOPIC
 from odradek.storage_backends.lmdb_segments.cleaning import LmdbDraft
 from odradek.storage_backends.lmdb_segments.context import StoreContext
 from odradek.storage_backends.lmdb_segments.errors import ForeignError, mapped, mapped_commit, mapping_errors
@@ -34,6 +35,7 @@ from odradek.storage_backends.lmdb_segments.reads import (
     max_timestamp_from,
 )
 from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, read_segment
+from odradek.storage_backends.lmdb_segments.reserve import PART_BYTES, RESERVE_BYTES
 from odradek.storage_backends.lmdb_segments.segment import LogDb, Segment
 from odradek.storage_backends.lmdb_segments.segment_log import LogState, SegmentLog
 from odradek.storage_backends.lmdb_segments.tables import read_producers, snapshot
@@ -157,7 +159,19 @@ class LmdbPartition:
         log = self.log
         meta = log.state.meta
         fill = SegmentFill(meta.size_bytes, meta.first_timestamp_ms)
-        return log, plan_runs(writes, meta.log_end_offset, fill, log.policy)
+        runs = plan_runs(writes, meta.log_end_offset, fill, log.policy)
+        log.kept_reserve_bytes = self._kept_reserve_bytes(writes, runs)
+        return log, runs
+
+    def _kept_reserve_bytes(self, writes: Sequence[LogWrite], runs: Sequence[Run]) -> int:
+        """Return how much of the store's reserve the writes may not use: nothing of it, if they remove segments."""
+        is_metadata = self._key.topic == METADATA_TOPIC
+        if runs[0].size_bytes and not is_metadata:
+            return RESERVE_BYTES
+        size_bytes = sum([run.size_bytes for run in runs])
+        if not size_bytes and (len(runs) > 1 or self.log.drops_segments(writes)):
+            return 0
+        return RESERVE_BYTES // 2 if is_metadata and size_bytes <= PART_BYTES else RESERVE_BYTES
 
     def _change_mode(self, *, synced: bool) -> None:
         """Continue in a segment with the other sync mode, which is fixed when LMDB opens an environment.

@@ -25,6 +25,7 @@ from odradek.storage_backends.directories import sync_directory, write_durably
 from odradek.storage_backends.interface import LogPolicy, SegmentInfo
 from odradek.storage_backends.lmdb_segments.cleaning import LmdbDraft, adopt_cleaned_file, cleaned_path
 from odradek.storage_backends.lmdb_segments.context import StoreContext
+from odradek.storage_backends.lmdb_segments.errors import ForeignError, is_full
 from odradek.storage_backends.lmdb_segments.layout import (
     META_KEY,
     TRUNCATED_SUFFIX,
@@ -33,6 +34,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
     unsynced_name,
 )
 from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, finish_truncation, open_log, read_segment
+from odradek.storage_backends.lmdb_segments.reserve import RESERVE_BYTES
 from odradek.storage_backends.lmdb_segments.segment import (
     EnvSettings,
     Handle,
@@ -82,12 +84,16 @@ class LogState(NamedTuple):
 
 
 class SegmentLog:
-    """The segments of one log, open for writing. One thread at a time; `state` may be read by any."""
+    """The segments of one log, open for writing. One thread at a time; `state` may be read by any.
+
+    On a full disk, a commit may use the store's reserve down to `kept_reserve_bytes`.
+    """
 
     def __init__(self, directory: Path, policy: LogPolicy, context: StoreContext, opened: OpenedLog) -> None:
         self._directory = directory
         self._context = context
         self.policy = policy
+        self.kept_reserve_bytes = RESERVE_BYTES
         self._sync_failed = False
         self._adopt(opened, {})
 
@@ -140,7 +146,7 @@ class SegmentLog:
             return False  # opening or growing it may wait, so a thread does that
         if run.writes:
             try:
-                self._publish(self._write_once(lambda txn, log: self._put(txn, log, run.writes)))
+                self._append(run.writes, run.size_bytes, grows=False)
             except lmdb.MapFullError:
                 return False
         return True
@@ -156,14 +162,38 @@ class SegmentLog:
     def _start_fresh(self, need_bytes: int, *, synced: bool) -> None:
         self.start_segment(self.state.meta.log_end_offset, synced=synced, need_bytes=need_bytes)
 
-    def _append(self, writes: Sequence[LogWrite], size_bytes: int) -> None:
-        self._publish(self._write(lambda txn, log: self._put(txn, log, writes), size_bytes))
+    def _append(self, writes: Sequence[LogWrite], size_bytes: int, *, grows: bool = True) -> None:
+        def put(txn: WriteTxn, log: LogDb) -> SegmentMeta:
+            return self._put(txn, log, writes)
+
+        def write() -> SegmentMeta:
+            return self._write(put, size_bytes) if grows else self._write_once(put)
+
+        self._publish(self._with_reserve(write, size_bytes))
 
     def _put(self, txn: WriteTxn, log: LogDb, writes: Sequence[LogWrite]) -> SegmentMeta:
         before = self.state.meta
         if not self.synced:
             put_gaps(txn, before.log_end_offset, writes)
         return append_writes(txn, log, before, writes, self._context.options)
+
+    def _with_reserve(self, write: Callable[[], T], size_bytes: int = 0) -> T:
+        """Do `write`; while no space is left for it, again with a further part of the store's reserve.
+
+        It must begin from nothing each time: what a failed sync has not written may be lost.
+        """
+        while True:
+            try:
+                return write()
+            except ForeignError as error:
+                if self.kept_reserve_bytes == RESERVE_BYTES or not self._is_full(error, size_bytes):
+                    raise
+                if not self._context.reserve.give_up(self.kept_reserve_bytes):
+                    raise
+
+    def _is_full(self, error: Exception, size_bytes: int) -> bool:
+        with self.writing():
+            return is_full(error, self._active.path, size_bytes)
 
     def _write(self, change: Callable[[WriteTxn, LogDb], T], size_bytes: int = 0) -> T:
         """Run `change` in a transaction of the active segment; again after each time that the map was full and could be
@@ -198,7 +228,9 @@ class SegmentLog:
         full = env_settings(self.policy, self._context.options, synced=synced, need_bytes=need_bytes)
         settings = growing(full, need_bytes)
         files = self._context.open_files
-        handle = files.with_room(lambda: self._place(base_offset, settings, meta, kept))
+        handle = files.with_room(
+            lambda: self._with_reserve(lambda: self._place(base_offset, settings, meta, kept), need_bytes)
+        )
         active = Segment(self._path(base_offset), base_offset, files, handle, settings)
         active.watch()
         self._switch(active, meta, sealed)

@@ -31,6 +31,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
     LOCK_FILE,
     NEW_SUFFIX,
     PROPERTIES_FILE,
+    RESERVE_FILE,
     STRAY_SUFFIX,
     TOPIC_FILE,
     SegmentMeta,
@@ -48,6 +49,7 @@ from odradek.storage_backends.lmdb_segments.meta_properties import meta_properti
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles, allowed_files
 from odradek.storage_backends.lmdb_segments.partition import LmdbPartition
 from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, make_durable, open_log
+from odradek.storage_backends.lmdb_segments.reserve import SpaceReserve
 from odradek.storage_backends.lmdb_segments.segment import Segment, close_env, env_settings, growing
 from odradek.storage_backends.lmdb_segments.segment_log import make_segment
 from odradek.storage_backends.lmdb_segments.tables import LogRows
@@ -88,8 +90,10 @@ class LmdbStore:
             except BaseException:
                 self._lock.release()
                 raise
+        reserve = SpaceReserve(root / RESERVE_FILE)
+        reserve.restore()
         open_files = OpenFiles(allowed_files(options.max_open_files))
-        self._context = StoreContext(options, boot_id(), FileRemover(), open_files)
+        self._context = StoreContext(options, boot_id(), FileRemover(reserve), open_files, reserve)
         self._mutex = Lock()
         self._open: dict[PartitionKey, LmdbPartition | None] = {}
         self._in_doubt: dict[PartitionKey, SegmentMeta] = {}
@@ -333,6 +337,7 @@ class LmdbStore:
 
     def close_idle(self) -> int:
         """See `Store.close_idle`."""
+        self._context.reserve.restore()
         return self._context.open_files.close_idle()
 
     def close(self) -> None:

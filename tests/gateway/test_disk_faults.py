@@ -3,6 +3,7 @@
 import errno
 import shutil
 import subprocess
+import threading
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -13,9 +14,12 @@ from gateway_brokers import ProcessBroker
 from gateway_client import RawClient, assert_serves, batch_of
 from gateway_groups import commit_error, committed, find
 from gateway_transactions import Transactional, stable_and_aborted
+from test_retention import altered
 
+from odradek.storage_backends.lmdb_segments.reserve import RESERVE_BYTES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.delete_topics import DeleteTopicsRequest
 
 RETRIABLE = {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_CONTROLLER}
 FAST = ("--set", "odradek.log.retry.backoff.max.ms=50")
@@ -239,6 +243,47 @@ def test_after_a_restart_without_space_everything_is_read(small_disk):
     allowed = {0, ErrorCode.KAFKA_STORAGE_ERROR}  # a small change may fit into free space of the file
     with running(small_disk) as broker:
         restarted_without_space(broker, lambda: fill_up(filler), filler.unlink, allowed)
+
+
+def produce_until_full(client, topic):
+    while not (error := client.produce(topic, batch_of(b"x" * 100_000, timestamp_ms=1000)).error_code):
+        pass
+    assert error == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def change_metadata(client):
+    """More than fits into free pages of the metadata log."""
+    for number in range(40):
+        value = ",".join([f"0:{number}"] * 500)
+        until_taken(partial(altered, client, "other", leader_replication_throttled_replicas=value))
+
+
+def shorten_retention(client):
+    return altered(client, "t", retention_ms="1")
+
+
+def delete_topic(client):
+    request = DeleteTopicsRequest(topic_names=("t",), timeout_ms=1000)
+    return client.call(request, version=5).responses[0].error_code
+
+
+@pytest.mark.parametrize("makes_space", [shorten_retention, delete_topic])
+@pytest.mark.parametrize("segment_bytes", [1 << 30, 1 << 20])
+def test_space_is_made_on_a_full_disk(small_disk, makes_space, segment_bytes):
+    """All of it is taken: the log of the topic, and the metadata log, have no space for a commit left."""
+    with running(small_disk) as broker, RawClient(broker.address) as client:
+        client.create_topic("other")
+        client.create_topic("t", retention_ms="-1", segment_bytes=str(segment_bytes))
+        produce_until_full(client, "t")
+        fill_up(small_disk / "filler")
+        change_metadata(client)
+        until_taken(lambda: makes_space(client))
+        until_taken(lambda: client.produce("other", batch_of(b"x" * 500_000)).error_code)
+        while len(list((small_disk / "data").glob("t-0.*/*.lmdb"))) > 1:
+            threading.Event().wait(0.01)
+        assert broker.terminate() == 0
+        assert shutil.disk_usage(small_disk).free > 5_000_000
+        assert (small_disk / "data" / "reserve").stat().st_blocks * 512 == RESERVE_BYTES
 
 
 def test_after_a_restart_with_every_write_refused_everything_is_read(tmp_path, faults):

@@ -46,10 +46,15 @@ def fill(client, topic, count, *, timestamp_ms=None):
 
 
 def alter(client, topic, **configs):
+    assert altered(client, topic, **configs) == 0
+
+
+def altered(client, topic, **configs):
+    """Returns the error code."""
     changed = tuple(AlterableConfig(name=name.replace("_", "."), value=value) for name, value in configs.items())
     resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=changed)
     [answer] = client.call(IncrementalAlterConfigsRequest(resources=(resource,))).responses
-    assert answer.error_code == 0, answer
+    return answer.error_code
 
 
 def delete_records(client, topic, offset, partition=0):
@@ -179,6 +184,21 @@ class TestAfterRestart:
             assert client.end_offset("t", timestamp=EARLIEST) == 0
             look_after(broker)
             await_start(client, "t", 2)
+
+    def test_the_pause_after_failed_writes_does_not_hold_it_up(self, broker_log):
+        """It may make the space that writes need."""
+        pausing = {**NEVER, "odradek_log_retry_backoff_ms": 10**9, "odradek_log_retry_backoff_max_ms": 10**9}
+        with ThreadBroker(env=FaultyEnvironment, **pausing) as broker, RawClient(broker.address) as client:
+            client.create_topic("t", retention_bytes="1", retention_ms="-1", **SMALL)
+            fill(client, "t", 3)
+            broker.env.faults.write_error = 1.0
+            for _ in range(3):
+                assert client.produce("t", batch_of(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            broker.env.faults.write_error = 0.0
+            assert client.produce("t", batch_of(b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            look_after(broker)
+            await_start(client, "t", 2)
+            assert client.produce("t", batch_of(b"x")).error_code == 0
 
 
 class TestDeleteRecords:

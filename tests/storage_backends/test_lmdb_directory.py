@@ -289,4 +289,5 @@ def test_kafkas_meta_properties_are_there_once_all_ids_are_known(tmp_path):
     store.set_properties({"node.id": "8"})
     assert file.read_text() == content.replace("7", "8")
     store.close()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["format", "lock", "meta.properties", "properties.json"]
+    names = ["format", "lock", "meta.properties", "properties.json", "reserve"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == names
