@@ -277,29 +277,35 @@ def _move(
         return
     serving = _brokers(admin, target) if throttle is not None else {}
     limited = [broker for broker in brokers_of(held, plan) if broker in serving]
+    if throttle is not None:
+        _limit(admin, held, plan, limited, throttle)
     try:
-        if throttle is not None:
-            set_throttle(admin, held, plan, limited, throttle)
-        _alter(admin, {topic_partition(*place): list(replicas) for place, replicas in plan.items()})
+        refused = _refused(admin, {topic_partition(*place): list(replicas) for place, replicas in plan.items()})
+        if wait and not refused:
+            _await_moved(admin, target, plan)
+    except BaseException:  # the controller may have received the request, even if it has not answered
+        _note_what_goes_on(throttle)
+        raise
+    is_over = wait if not refused else len(refused) == len(plan)
+    left = remove_throttle(admin, plan, limited) if is_over and throttle is not None else []
+    if not is_over:
+        _note_what_goes_on(throttle)
+    elif not refused:
+        note(f"{counted(len(plan), 'partition')} moved")
+    _report([*refused, *left])
+
+
+def _limit(admin: Admin, held: Replicas, plan: Replicas, brokers: Sequence[int], bytes_per_s: int) -> None:
+    try:
+        set_throttle(admin, held, plan, brokers, bytes_per_s)
     except BaseException:
-        for each in [] if throttle is None else remove_throttle(admin, plan, limited):
+        for each in remove_throttle(admin, plan, brokers):
             note(each)
         raise
-    if not wait:
-        _note_what_goes_on(plan, throttle)
-        return
-    try:
-        _await_moved(admin, target, plan)
-    except BaseException:
-        _note_what_goes_on(plan, throttle)
-        raise
-    left = [] if throttle is None else remove_throttle(admin, plan, limited)
-    note(f"{counted(len(plan), 'partition')} moved")
-    _report(left)
 
 
-def _note_what_goes_on(plan: Replicas, throttle: int | None) -> None:
-    note(f"{counted(len(plan), 'partition')} being moved; odradek cluster describe shows what is left")
+def _note_what_goes_on(throttle: int | None) -> None:
+    note("odradek cluster describe shows what is still being moved")
     if throttle is not None:
         note("the throttle stays until odradek cluster reassign --cancel, or a reassignment that waits, removes it")
 
@@ -325,18 +331,16 @@ def _cancel(admin: Admin, target: Target, topics: Sequence[str]) -> None:
         each for each in retrying(target, admin.list_partition_reassignments) if not topics or each.topic in topics
     ]
     if under_way:
-        _alter(admin, dict.fromkeys(under_way))
+        _report(_refused(admin, dict.fromkeys(under_way)))
     held = _held(admin, target, topics)
     left = remove_throttle(admin, held, sorted(_brokers(admin, target)))
     note(f"{counted(len(under_way), 'reassignment')} cancelled")
     _report(left)
 
 
-def _alter(admin: Admin, wanted: Mapping[TopicPartition, list[int] | None]) -> None:
-    refused = [
+def _refused(admin: Admin, wanted: Mapping[TopicPartition, list[int] | None]) -> list[str]:
+    return [
         f"{place.topic}-{place.partition}: {error.__name__}"
         for place, error in admin.alter_partition_reassignments(wanted).items()
         if error is not None
     ]
-    if refused:
-        raise CliError("\n".join(refused))

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner
 from gateway_client import RawClient
+from kafka import KafkaAdminClient
 from kafka.errors import NodeNotReadyError
 
 import odradek
@@ -89,24 +90,25 @@ def test_a_throttle_is_set_and_taken_back(nodes: TestCluster):
     run(nodes, "cluster", "reassign", "slow", "--brokers", "1,2")
     moving = run(nodes, "cluster", "reassign", "slow", "--brokers", "2,3", "--throttle", "5000", "--no-wait")
     assert "the throttle stays until" in moving
-    assert throttles(nodes) == {LEADERS: "0:1,0:2,1:1,1:2", FOLLOWERS: "0:3,1:3", RATES[0]: "5000", RATES[1]: "5000"}
+    limited = {LEADERS: "0:1,0:2,1:1,1:2", FOLLOWERS: "0:3,1:3", RATES[0]: "5000", RATES[1]: "5000"}
+    assert throttles(nodes, "slow") == limited
     run(nodes, "cluster", "reassign", "slow", "--cancel")
-    assert not throttles(nodes)
+    assert not throttles(nodes, "slow")
     assert "moved" in run(nodes, "cluster", "reassign", "slow", "--brokers", "1,3", "--throttle", "5000")
-    assert not throttles(nodes)
+    assert not throttles(nodes, "slow")
     run(nodes, "topics", "delete", "slow", "--yes")
 
 
 @pytest.mark.timeout(180)
 def test_a_throttle_stays_after_an_interrupt_until_the_reassignment_is_cancelled(nodes: TestCluster):
     """The replica of more bytes than one fetch returns is never in sync at one byte a second."""
-    run(nodes, "topics", "create", "slow", "-p", "1", "-r", "1")
-    run(nodes, "cluster", "reassign", "slow", "--brokers", "1")
+    run(nodes, "topics", "create", "kept", "-p", "1", "-r", "1")
+    run(nodes, "cluster", "reassign", "kept", "--brokers", "1")
     for _ in range(3):
         assert CliRunner().invoke(
-            cli, ["produce", "slow", "--bootstrap", nodes.bootstrap], input="\n".join(["x" * 90_000] * 30)
+            cli, ["produce", "kept", "--bootstrap", nodes.bootstrap], input="\n".join(["x" * 90_000] * 30)
         ).exit_code == 0  # fmt: skip
-    command = [sys.executable, "-m", "odradek", "cluster", "reassign", "slow", "--brokers", "2", "--throttle", "1"]
+    command = [sys.executable, "-m", "odradek", "cluster", "reassign", "kept", "--brokers", "2", "--throttle", "1"]
     moving = subprocess.Popen([*command, "--bootstrap", nodes.bootstrap], stderr=subprocess.PIPE, text=True)
     while not described(nodes)["reassignments"]:
         assert moving.poll() is None
@@ -114,10 +116,31 @@ def test_a_throttle_stays_after_an_interrupt_until_the_reassignment_is_cancelled
     _, said = moving.communicate(timeout=60)
     assert moving.returncode == INTERRUPTED
     assert "the throttle stays until odradek cluster reassign --cancel" in said
-    assert throttles(nodes)
-    run(nodes, "cluster", "reassign", "slow", "--cancel")
-    assert not throttles(nodes)
-    run(nodes, "topics", "delete", "slow", "--yes")
+    assert throttles(nodes, "kept")
+    run(nodes, "cluster", "reassign", "kept", "--cancel")
+    assert not throttles(nodes, "kept")
+    run(nodes, "topics", "delete", "kept", "--yes")
+
+
+@pytest.mark.timeout(180)
+def test_a_throttle_stays_after_an_interrupt_before_the_response(nodes: TestCluster, monkeypatch: pytest.MonkeyPatch):
+    """The controller has received the request by then."""
+    run(nodes, "topics", "create", "sent", "-p", "1", "-r", "1")
+    run(nodes, "cluster", "reassign", "sent", "--brokers", "1")
+    alter = KafkaAdminClient.alter_partition_reassignments
+
+    def interrupted(admin: KafkaAdminClient, wanted: dict) -> None:
+        alter(admin, wanted)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KafkaAdminClient, "alter_partition_reassignments", interrupted)
+        said = run(nodes, "cluster", "reassign", "sent", "--brokers", "2", "--throttle", "5000", code=INTERRUPTED)
+    assert "the throttle stays until odradek cluster reassign --cancel" in said
+    assert throttles(nodes, "sent")
+    run(nodes, "cluster", "reassign", "sent", "--cancel")
+    assert not throttles(nodes, "sent")
+    run(nodes, "topics", "delete", "sent", "--yes")
 
 
 def test_a_throttle_that_cannot_be_removed_is_named():
@@ -193,10 +216,10 @@ def test_brokers_that_are_late_are_named(
 NAMES = (*RATES, LEADERS, FOLLOWERS)
 
 
-def throttles(cluster: TestCluster) -> dict[str, str]:
+def throttles(cluster: TestCluster, topic: str) -> dict[str, str]:
     """The throttle settings of a topic and of a broker that takes part."""
     found: dict[str, str] = {}
-    for kind, name in (("topic", "slow"), ("broker", "2")):
+    for kind, name in (("topic", topic), ("broker", "2")):
         [shown] = json.loads(run(cluster, "configs", "describe", kind, name, "--json"))
         found |= {each: entry["value"] for each, entry in shown["configs"].items() if each in NAMES}
     return {name: ",".join(sorted(value.split(","))) for name, value in found.items() if value}
