@@ -137,7 +137,7 @@ class BrokerLifecycle:
 
     async def _register(self, previous_epoch: int) -> None:
         deadline_ms = self._env.monotonic_ms() + self._number("initial.broker.registration.timeout.ms")
-        why = "no controller answers (controller.quorum.voters, controller.quorum.bootstrap.servers)"
+        why = "no controller of its cluster answers (controller.quorum.voters, controller.quorum.bootstrap.servers)"
         while (left_ms := deadline_ms - self._env.monotonic_ms()) > 0:
             if not self._cluster_id():
                 await self._changed.wait(min(left_ms, SOON_MS))
@@ -215,7 +215,8 @@ class BrokerLifecycle:
         assert isinstance(answer, BrokerHeartbeatResponse)
         if answer.error_code:
             error = received_error(answer.error_code)
-            log.warning("heartbeat refused node_id=%d error=%s", self._config.node_id, error.name)
+            text = "heartbeat refused node_id=%d error=%s"
+            self._repeats.note((text, error), log, logging.WARNING, text, self._config.node_id, error.name)
             return error not in _UNKNOWN
         if answer.should_shut_down:
             self.released.set()

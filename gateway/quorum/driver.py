@@ -472,7 +472,10 @@ class QuorumDriver:
             return
         try:
             peer = peers.at(send.to, endpoint)
-            taken = self.messages.taken(await peer.call(message, version, timeout_ms))
+            response = await peer.call(message, version, timeout_ms)
+            taken = self.messages.taken(response)
+            if taken is None:
+                self.known_endpoints.note_refused(endpoint, response, self.cluster_id())
         except PeerCallError as error:
             log.debug("no answer in the quorum cause=%s", error)
         self._post(partial(self._take, send, taken))

@@ -1,12 +1,23 @@
 """The endpoints of controllers for each other: from the log, the settings, and responses of other nodes."""
 
+import logging
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.coordinator.quorum.values import NO_NODE, Answer
+from odradek.gateway.errors import received_error
 from odradek.gateway.quorum.metadata_log import MetadataReplica
+from odradek.wire.errors import ErrorCode
+from odradek.wire.schema.schema import Message
+
+log = logging.getLogger(__name__)
 
 Endpoint = tuple[str, int]
+
+_OTHER_CLUSTER: Final = (
+    "the controller at %s:%d belongs to another cluster than the data of this node cluster_id=%s: correct the address "
+    "(controller.quorum.voters, controller.quorum.bootstrap.servers), or the directory (log.dirs)"
+)
 
 
 class _LedAt(NamedTuple):
@@ -56,6 +67,15 @@ class ControllerEndpoints:
         self._announced.update(announced)
         if answer.leader_id in announced:
             self.leads_at(answer.epoch, answer.leader_id, announced[answer.leader_id])
+
+    def note_refused(self, endpoint: Endpoint, response: Message, cluster_id: str) -> None:
+        """Log a response that has only a top-level error; `cluster_id` is that of this node's requests."""
+        error = received_error(getattr(response, "error_code", ErrorCode.NONE))
+        if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            kind = (error, endpoint)
+            self._replica.repeats.note(kind, log, logging.ERROR, _OTHER_CLUSTER, *endpoint, cluster_id)
+        else:
+            log.debug("refused in the quorum by=%s:%d error=%s", *endpoint, error.name)
 
     @property
     def of_voters(self) -> Mapping[int, Mapping[str, Endpoint]]:

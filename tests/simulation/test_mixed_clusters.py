@@ -119,3 +119,43 @@ def test_a_majority_that_has_lost_its_disks_cuts_no_log_of_the_cluster_before(se
             await host.crash(power_cut=False)
 
     play(seed, course)
+
+
+def leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        [error] = error.exceptions
+    return error
+
+
+def test_a_broker_with_the_directory_of_another_cluster_is_refused_and_the_log_names_the_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    servers = {"controller.quorum.bootstrap.servers": "node-1:9093"}
+
+    async def course(world: World, nursery: trio.Nursery) -> None:
+        controller = BrokerHost(world, "node-1", settings=settings(1, "controller") | servers)
+        broker = BrokerHost(world, "node-2", settings=settings(2, "broker") | servers)
+        controller.start(nursery)
+        broker.start(nursery)
+        first = await member(broker)
+        for host in (controller, broker):
+            await host.crash(power_cut=False)
+        before = log_of(broker, world)
+        world.disk("node-1").lose(lambda _key: False, lambda _name: False)
+        controller.start(nursery)
+        assert await member(controller) != first
+        refusal = ""
+        try:
+            async with trio.open_nursery() as own:
+                broker.start(own)
+        except* StartError as errors:
+            refusal = str(leaf(errors))
+        assert "no controller of its cluster answers (controller.quorum.voters, " in refusal
+        assert (
+            f"the controller at node-1:9093 belongs to another cluster than the data of this node cluster_id={first}"
+            in caplog.text
+        )
+        assert log_of(broker, world) == before
+        await controller.crash(power_cut=False)
+
+    play(1, course)

@@ -221,7 +221,7 @@ def test_without_a_controller_the_start_fails_and_names_the_settings():
         stage.leadership.active = None
         broker = stage.broker(initial_broker_registration_timeout_ms="5000")
         started = trio.current_time()
-        await refused(stage, broker, r"no controller answers \(controller\.quorum\.voters")()
+        await refused(stage, broker, r"no controller of its cluster answers \(controller\.quorum\.voters")()
         assert trio.current_time() - started == pytest.approx(5, abs=0.5)
 
     on_stage(play)
