@@ -10,10 +10,13 @@ Without `fallocate` in the file system, libc writes to each block instead, which
 are not stored.
 """
 
+import logging
 import os
 from pathlib import Path
 from threading import Lock
 from typing import Final
+
+_logger = logging.getLogger(__name__)
 
 RESERVE_BYTES: Final = 1 << 20
 PART_BYTES: Final = 1 << 16
@@ -47,12 +50,12 @@ class SpaceReserve:
         with self._mutex:
             try:
                 fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            except OSError:
-                return
-            try:
-                self._allocate(fd)
-            finally:
-                os.close(fd)
+                try:
+                    self._allocate(fd)
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                _logger.debug("no reserve for a full disk path=%s cause=%s", self._path, error)
 
     def _allocate(self, fd: int) -> None:
         """Allocate part by part. A part of a file found at the start is allocated again: it may be a hole in a copy."""
@@ -62,3 +65,4 @@ class SpaceReserve:
                 self._size_bytes += PART_BYTES
         except OSError:
             os.ftruncate(fd, self._size_bytes)
+            raise
