@@ -314,6 +314,20 @@ def test_a_disk_is_open_once():
     world.environment("other").open_store("memory://")
 
 
+def test_what_a_process_has_in_memory_is_checked_before_it_crashes():
+    """The last response of an active controller may already tell others what its memory alone is known to hold."""
+
+    async def main() -> list[bool]:
+        world = World(0)
+        env = world.environment("host")
+        steps: list[bool] = []
+        world.on_step = lambda _host: steps.append(env.dead)
+        world.crash(env, power_cut=False)
+        return steps
+
+    assert run_virtually(0, main) == [False, True]
+
+
 def test_a_dead_process_reaches_nobody():
     async def main() -> None:
         world = World(0)

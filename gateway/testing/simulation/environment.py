@@ -72,7 +72,11 @@ class World:
         return SimEnvironment(self, host, self.chance(f"{host} start {self._starts[host]}"))
 
     def crash(self, env: "SimEnvironment", *, power_cut: bool) -> None:
-        """Kill the process that uses `env`; a power cut stops its machine too, so that peers are not notified."""
+        """Kill the process that uses `env`; a power cut stops its machine too, so that peers are not notified.
+
+        What its memory holds is checked before, since responses that are under way already tell it to others.
+        """
+        self.on_step(env.host)
         env.dead = True
         self.record(env.host, f"crashed power_cut={power_cut}")
         self.network.crash(env.host, silently=power_cut)
