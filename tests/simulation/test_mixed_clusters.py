@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 import trio
 
-from odradek.gateway.errors import StartError
+from odradek.gateway.errors import StartError, first_error
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.partitions.metadata_log import METADATA_KEY
@@ -121,12 +121,6 @@ def test_a_majority_that_has_lost_its_disks_cuts_no_log_of_the_cluster_before(se
     play(seed, course)
 
 
-def leaf(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        [error] = error.exceptions
-    return error
-
-
 def test_a_broker_with_the_directory_of_another_cluster_is_refused_and_the_log_names_the_cause(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -149,7 +143,7 @@ def test_a_broker_with_the_directory_of_another_cluster_is_refused_and_the_log_n
             async with trio.open_nursery() as own:
                 broker.start(own)
         except* StartError as errors:
-            refusal = str(leaf(errors))
+            refusal = str(first_error(errors))
         assert "no controller of its cluster answers (controller.quorum.voters, " in refusal
         assert (
             f"the controller at node-1:9093 belongs to another cluster than the data of this node cluster_id={first}"
