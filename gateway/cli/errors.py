@@ -41,6 +41,10 @@ class UnreachableError(CliError):
     exit_code = 3
 
 
+class EndedError(CliError):
+    """A broker has served clients and stopped at an error; ends the process with exit code 1."""
+
+
 class InterruptedCommandError(CliError):
     """Ctrl-C was pressed, and the command has finished what it was doing; ends the process with exit code 130."""
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import click
 
 from odradek.gateway.cli.assignment import Assignment
-from odradek.gateway.cli.errors import CliError
+from odradek.gateway.cli.errors import CliError, EndedError
 from odradek.gateway.cli.signals import stop_noticed, stop_when_stdin_ends
 from odradek.gateway.quick_import import collector_paused
 
@@ -192,7 +192,8 @@ def serve(
     except CliError as error:
         if not as_json:
             raise
-        log.error("cannot start cause=%s", error.format_message())  # noqa: TRY400 - as without JSON
+        event = "ended cause=%s" if isinstance(error, EndedError) else "cannot start cause=%s"
+        log.error(event, error.format_message())  # noqa: TRY400 - as without JSON
         raise click.exceptions.Exit(error.exit_code) from error
     except Exception as error:
         if not as_json:
@@ -315,7 +316,7 @@ def _run(
     try:
         run_broker(config, on_ready, is_stopped=is_stopped)
     except (StoreError, StoreUrlError, StartError) as error:
-        raise CliError(str(error)) from error
+        raise (EndedError if ready else CliError)(str(error)) from error
     except OSError as error:
         if ready:  # not a failure to bind: let it show its traceback
             raise

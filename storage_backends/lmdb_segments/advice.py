@@ -20,8 +20,8 @@ def what_to_do(path: Path) -> str:
     if topic == METADATA_TOPIC:
         return recover_advice(directory.parent)
     return (
-        f"restore it from a backup; or stop the broker and move the directory {directory} out of the data directory: "
-        f"the partition then begins empty at offset 0, {what_is_lost(topic)}"
+        "in a cluster of one node, restore it from a backup; or stop the broker and move the directory "
+        f"{directory} out of the data directory: {_begins_again(topic)}"
     )
 
 
@@ -29,9 +29,16 @@ def after_removal(directory: Path, topic: str) -> str:
     """Return the advice for the directory of a partition of `topic` that was removed while the broker ran."""
     if topic == METADATA_TOPIC:
         return recover_advice(directory.parent)
+    return f"in a cluster of one node, restore it from a backup; or start the broker again: {_begins_again(topic)}"
+
+
+def _begins_again(topic: str) -> str:
+    """Return what follows at the next start without the log of a partition. A backup is not advised to one of several
+    nodes: the log would lack what this replica has acknowledged since.
+    """
     return (
-        "restore it from a backup, or start the broker again: the partition then begins empty at offset 0, "
-        f"{what_is_lost(topic)}"
+        "at its next start the partition is copied from an in-sync replica of another broker; if there is none, it "
+        f"begins empty at offset 0, {what_is_lost(topic)}"
     )
 
 

@@ -13,6 +13,10 @@ _FULL_SQLITE = ("SQLITE_FULL",)
 _FULL_POSTGRESQL = ("53100", "53400")
 _CORRUPT_SQLITE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _CORRUPT_POSTGRESQL = ("XX001", "XX002")
+_RESTORE = (
+    "in a cluster of one node, restore the database from a backup; in a cluster of several, replace this node as "
+    "docs/cluster.md describes (Replace a dead node)"
+)
 
 
 def mapped(error: Exception, location: str, doing: str) -> StoreError:
@@ -24,7 +28,7 @@ def mapped(error: Exception, location: str, doing: str) -> StoreError:
     if code in _FULL_SQLITE or code in _FULL_POSTGRESQL or _is_full(error):
         return DiskFullError(f"{where}no space is left: free space, or lower retention.bytes or retention.ms")
     if code in _CORRUPT_SQLITE or code in _CORRUPT_POSTGRESQL:
-        return StoreCorruptError(f"{where}{_text(error)}; restore the database from a backup")
+        return StoreCorruptError(f"{where}{_text(error)}; {_RESTORE}")
     if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
         return StoreError(f"{where}the database is away ({_text(error)}); it is used again when it is back")
     return StoreError(f"{where}{_text(error)}")

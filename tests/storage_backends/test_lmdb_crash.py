@@ -311,7 +311,9 @@ class TestDamage:
         fill(log, 20)
         store.close()
         sorted(partition_dir(root).glob("*.lmdb"))[1].unlink()
-        with pytest.raises(StoreCorruptError, match=r"lacks 0000000000000000000\d\.lmdb; restore"):
+        with pytest.raises(
+            StoreCorruptError, match=r"lacks 0000000000000000000\d\.lmdb; in a cluster of one node, restore"
+        ):
             self._open_and_close(root)
 
     def test_no_segment_at_all(self, root):

@@ -68,13 +68,19 @@ class TestInspection:
 
     def test_one_that_was_cut_short_is_named_with_both_sizes(self, whole, tmp_path):
         (tmp_path / "a").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(StoreCorruptError, match=rf"it has {len(whole) // 2} bytes.* needs {len(whole)}; restore"):
+        with pytest.raises(
+            StoreCorruptError,
+            match=rf"it has {len(whole) // 2} bytes.* needs {len(whole)}; in a cluster of one node, restore",
+        ):
             check_file(tmp_path / "a")
 
     @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
     def test_what_is_no_file_is_named(self, tmp_path, make):
         make(tmp_path / "a.lmdb")
-        with pytest.raises(StoreCorruptError, match=r"a\.lmdb is damaged: it is not a regular file; restore it"):
+        with pytest.raises(
+            StoreCorruptError,
+            match=r"a\.lmdb is damaged: it is not a regular file; in a cluster of one node, restore it",
+        ):
             check_file(tmp_path / "a.lmdb")
 
     @pytest.mark.parametrize("kind", ["zeroed", "garbage", "flipped", "cut"])
@@ -168,7 +174,7 @@ class TestWhileOpen:
         path = segments(tmp_path)[-1]
         damage(path)
         for call in (lambda: fill(log, 1, start=20), lambda: read_all(log, 19), log.load, lambda: log.truncate(19)):
-            with pytest.raises(StoreCorruptError, match=rf"{path.name}.* restore it from a backup; or stop"):
+            with pytest.raises(StoreCorruptError, match=rf"{path.name}.* in a cluster of one node, restore"):
                 call()
         fill(other, 3, start=3)
         assert len(read_all(other, 0)) > 0
@@ -231,7 +237,7 @@ class TestWhileClosed:
         log.close()
         damage(segments(tmp_path)[-1])
         before = {path: path.read_bytes() for path in segments(tmp_path)}
-        with pytest.raises(StoreCorruptError, match=r"\.lmdb is damaged: .*; restore it from a backup; or stop"):
+        with pytest.raises(StoreCorruptError, match=r"\.lmdb is damaged: .*; in a cluster of one node, restore"):
             store.open(KEY, SMALL_SEGMENTS)
         assert {path: path.read_bytes() for path in segments(tmp_path)} == before
 

@@ -1,5 +1,6 @@
 """A cluster of real processes: brokers are killed, paused and restarted, and nothing acknowledged is lost."""
 
+import json
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from damages import follow_advice
 from gateway_client import RawClient, batch_of, only, produce_request
 
 import odradek
@@ -146,6 +148,27 @@ def test_a_wiped_broker_gets_everything_again(cluster):
     cluster.restart(victim)
     in_sync(cluster, "wiped", 3)
     assert values(cluster, "wiped", 2) == {b"before", b"meanwhile"}
+
+
+def test_a_leader_with_a_damaged_log_ends_and_copies_the_partition_again(cluster, tmp_path):
+    cluster.create_topic("damaged", replication_factor=3)
+    produced(cluster, "damaged", b"before")
+    victim = cluster.leader("damaged", 0)
+    node = cluster.node(victim)
+    (segment,) = node.plan.directory.glob("damaged-0.*/*.lmdb")
+    os.truncate(segment, segment.stat().st_size // 4)
+    produced(cluster, "damaged", b"meanwhile")
+    node.join()
+    log = node.log_path.read_text("utf-8")
+    last = json.loads(log.splitlines()[-1])
+    assert last["message"] == "ended"
+    assert "1 partitions cannot be written, the first damaged-0; others lead them" in last["cause"]
+    follow_advice(log, segment.parent, tmp_path / "moved")
+    cluster.restart(victim)
+    in_sync(cluster, "damaged", 3)
+    cluster.elect_preferred()
+    assert cluster.leader("damaged", 0) == victim
+    assert values(cluster, "damaged", 2) == {b"before", b"meanwhile"}
 
 
 def test_preferred_leaders_are_elected_again(cluster: TestCluster):
