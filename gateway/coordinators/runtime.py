@@ -460,11 +460,17 @@ class ShardRuntime(Generic[S]):
             self._fail(reply.token, CoordinatorUnavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _when_committed(self, action: Callable[[], None]) -> None:
-        """Call `action` when all writes so far are committed, at once if they are; never if they fail."""
+        """Call `action` when all writes so far are committed, at once if they are.
 
-        def settled(committed: Completion[None]) -> None:
-            if committed.error is None:
+        If one of them fails, the shard is discarded instead, which fails pending replies: the failed write may be one
+        that is not watched as the shard's own are, such as LeaderChange in the metadata log.
+        """
+        shard = self.shard
+
+        def settled(write: Completion[None]) -> None:
+            if write.error is None:
                 action()
+            self._written(shard, write)
 
         committed = self.replica.all_committed()
         if committed.settled:
