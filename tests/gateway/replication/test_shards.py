@@ -213,6 +213,19 @@ async def test_a_reply_that_waits_while_the_log_fails_is_answered(nursery: trio.
     assert isinstance(reply.error, CoordinatorUnavailable)
 
 
+async def test_a_reply_is_answered_when_a_write_that_is_not_the_shards_fails(nursery: trio.Nursery) -> None:
+    replicas, plan = faulty_replicas(nursery)
+    publish(replicas, with_partitions(PartitionImage((1,), (1,), NODE, 0, 0)))
+    replica = replicas.find("t", 0)
+    runtime = ShardRuntime(replica, SteadyClock(Inline()), Recorded)
+    await runtime.load()
+    plan.mix.write_error = 1.0
+    replica.append(memoryview(batch_of(b"one")), AppendOrigin.COORDINATOR)
+    with trio.fail_after(5), pytest.raises(CoordinatorUnavailable):
+        await runtime.call(read)
+    assert (runtime.state, replica.state) == (ShardState.NEW, ReplicaState.FAILED)
+
+
 async def test_a_shard_whose_log_fails_at_the_end_of_its_load_publishes_nothing(nursery: trio.Nursery) -> None:
     plan, replica, _ = await uncommitted(nursery)
     replica.append(memoryview(batch_of(b"two")), AppendOrigin.CLIENT)
