@@ -90,6 +90,10 @@ class StoreCorruptError(StoreError):
     """The data on disk differs from what was written."""
 
 
+REPLACE_NODE: Final = "replace this node as docs/cluster.md describes (Replace a dead node)"
+"""The advice for one of several nodes whose metadata log is damaged: a restored one contradicts those of the others."""
+
+
 class OffsetNotInStoreError(StoreError):
     """The requested offset is below the log start or above the log end."""
 

@@ -6,11 +6,10 @@ from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.metadata.other_nodes import signs_of_others
 from odradek.partitions.metadata_log import METADATA_TOPIC
-from odradek.storage_backends.interface import Store
+from odradek.storage_backends.interface import REPLACE_NODE, Store
 
 _REPLACE: Final = (
-    "replace this node as docs/cluster.md describes (Replace a dead node), and restore no backup of its metadata log, "
-    "which lacks what the node has acknowledged since"
+    f"{REPLACE_NODE}, and restore no backup of its metadata log, which lacks what the node has acknowledged since"
 )
 
 

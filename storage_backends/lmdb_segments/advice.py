@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Final
 
+from odradek.storage_backends.interface import REPLACE_NODE
+
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 _LOST: Final = {
@@ -55,7 +57,7 @@ def recover_advice(root: Path) -> str:
     return (
         "in a cluster of one node, restore it from a backup; or stop the broker and run "
         f"`odradek recover --data {in_shell(root)}`, which makes the metadata log again from the partitions' "
-        "directories. In a cluster of several, replace this node as docs/cluster.md describes (Replace a dead node)"
+        f"directories. In a cluster of several, {REPLACE_NODE}"
     )
 
 

@@ -4,7 +4,7 @@ import errno
 
 from sqlalchemy import exc
 
-from odradek.storage_backends.interface import DiskFullError, StoreCorruptError, StoreError
+from odradek.storage_backends.interface import REPLACE_NODE, DiskFullError, StoreCorruptError, StoreError
 
 ForeignError = (exc.SQLAlchemyError, OSError)
 """The exceptions of SQLAlchemy and the operating system; catch them and raise the result of `mapped`."""
@@ -13,10 +13,7 @@ _FULL_SQLITE = ("SQLITE_FULL",)
 _FULL_POSTGRESQL = ("53100", "53400")
 _CORRUPT_SQLITE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _CORRUPT_POSTGRESQL = ("XX001", "XX002")
-_RESTORE = (
-    "in a cluster of one node, restore the database from a backup; in a cluster of several, replace this node as "
-    "docs/cluster.md describes (Replace a dead node)"
-)
+_RESTORE = f"in a cluster of one node, restore the database from a backup; in a cluster of several, {REPLACE_NODE}"
 
 
 def mapped(error: Exception, location: str, doing: str) -> StoreError:
