@@ -25,3 +25,11 @@ def seeds(short: Sequence[int], many: int) -> Sequence[int]:
         return [*short, *range(len(short), rounds(len(short), many))]
     first, dash, end = wanted.rpartition("-")
     return range(int(first) if dash else 0, int(end))
+
+
+LONG_TURN_MS = rounds(100, 200)
+"""`odradek.loop.stall.warn.ms` for tests whose long form doubles the size of one request.
+
+The controller decides on one topic in one turn: with 10,000 partitions, the maximum of a request, that takes 80 to
+126 ms of the processor, and the leaving of a thousand members of a group as much.
+"""

@@ -12,7 +12,7 @@ from further_large_requests import WITHOUT_SIZE, further_requests
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, produce_many
 from gateway_groups import find
-from long_form import rounds
+from long_form import LONG_TURN_MS, rounds
 
 from odradek.wire.api_keys import ADVERTISED, ApiKey
 from odradek.wire.errors import ErrorCode
@@ -191,7 +191,11 @@ class Victim:
 @pytest.mark.torture
 @pytest.mark.timeout(1200)
 def test_no_request_however_large_holds_up_the_loop(no_collector):
-    with ThreadBroker() as broker, RawClient(broker.address) as client, Victim(broker.address) as victim:
+    with (
+        ThreadBroker(odradek_loop_stall_warn_ms=LONG_TURN_MS) as broker,
+        RawClient(broker.address) as client,
+        Victim(broker.address) as victim,
+    ):
         client.set_timeout(TIMEOUT_S)
         loop, held_up, driven = broker.broker.services.loop, {}, {ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID}
         client.create_topic("wide", partitions=PARTITIONS)

@@ -9,7 +9,7 @@ import pytest
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, batch_of, produce_request
 from gateway_groups import committed, delete_topic, described, find, offset_commit
-from long_form import rounds
+from long_form import LONG_TURN_MS, rounds
 
 from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest
@@ -99,7 +99,7 @@ class Bench:
 
 @pytest.fixture
 def bench(request):
-    with ThreadBroker(**getattr(request, "param", {})) as broker:
+    with ThreadBroker(odradek_loop_stall_warn_ms=LONG_TURN_MS, **getattr(request, "param", {})) as broker:
         made = Bench(broker)
         with made.client:
             yield made
