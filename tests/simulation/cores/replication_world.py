@@ -86,11 +86,10 @@ class World(EventQueue):
             self._publish(node, image)
 
     def _publish(self, node: Node, image: Image) -> None:
+        """A process that starts has the newest image: none that was sent to the one before it arrives there."""
         delay_us = self.chance.randint(500, 20_000 + self.late_us // 4)
         at_us = node.image_at_us = max(self.now_us + delay_us, node.image_at_us)
-        self.after(
-            at_us - self.now_us, lambda: node.publish(image) if node.alive and not self.is_cut(node.id) else None
-        )
+        self.after_of(node, at_us - self.now_us, lambda: None if self.is_cut(node.id) else node.publish(image))
 
     def is_cut(self, node_id: int) -> bool:
         return (0, node_id) in self.cut_links

@@ -10,8 +10,16 @@ import campaign
 import pytest
 import quorum_mutants
 
-FOUND = [("quorum-3", 400001), ("voters-3", 400037), ("replication", 400004), ("replication", 400057)]
-"""Seeds by which campaigns have found errors: those of a leader that is slow, of a proposal repeated, of a disk cut."""
+FOUND = [
+    ("quorum-3", 400001),
+    ("voters-3", 400037),
+    ("replication", 400004),
+    ("replication", 400057),
+    ("deleting-replication", 730015),
+]
+"""Seeds by which campaigns have found errors: those of a leader that is slow, of a proposal repeated, of a disk cut, of
+an image that was sent to the process before a restart.
+"""
 COMMAND = [sys.executable, str(Path(campaign.__file__))]
 
 
