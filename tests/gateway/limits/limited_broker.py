@@ -24,7 +24,7 @@ class LimitedBroker(ProcessBroker):
     def __exit__(self, error_type, *error):
         super().__exit__(error_type, *error)
         if error_type is None:
-            assert lines_with(self, "the event loop was held up") == []
+            assert lines_with(self, "the event loop was held up") == [], self.log()
 
     def open_files(self):
         return len(list(self._proc("fd").iterdir()))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request
 from limited_broker import MB, LimitedBroker, lines_with
-from long_form import rounds
+from long_form import LONG_TURN_MS, rounds
 
 IDLE = 300
 
@@ -68,7 +68,8 @@ def test_many_more_logs_than_files(tmp_path):
     """Every log is written, read and written again, while only a fraction of the logs can be open."""
     partitions = rounds(300, 9_998)  # with the topic and its setting, the most records of one operation
     files = rounds(192, 20_000)
-    with LimitedBroker(tmp_path / "data", nofile=files) as broker, RawClient(broker.address) as client:
+    long_turn = ("--set", f"odradek.loop.stall.warn.ms={LONG_TURN_MS}")
+    with LimitedBroker(tmp_path / "data", *long_turn, nofile=files) as broker, RawClient(broker.address) as client:
         client.set_timeout(120)
         client.create_topic("t", partitions=partitions, retention_ms="-1")
         for value in (b"one", b"two"):

@@ -1,6 +1,7 @@
 """A replica that leads or follows as assigned, and logs that the metadata does not have."""
 
 import random
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -33,7 +34,7 @@ from odradek.gateway.replication.assignment import NO_LEADER, Assignment
 from odradek.gateway.replication.commit import Backlog
 from odradek.gateway.replication.fetcher import FetcherSettings, ReplicaFetcher
 from odradek.gateway.replication.replica import LogResources, ReplicaState
-from odradek.gateway.replication.replicas import Replicas
+from odradek.gateway.replication.replicas import LOOKED_UP_AT_ONCE, Replicas
 from odradek.partitions.config import LogConfig
 from odradek.partitions.model import LogWrite, PartitionKey
 from odradek.partitions.results import Appended, AppendOrigin, EpochEnd, Isolation, Rejected
@@ -368,6 +369,29 @@ async def test_the_log_of_a_moved_partition_that_cannot_be_deleted_is_kept_until
         delta = publish(replicas, delta)
         await wait_all_tasks_blocked()
     assert (store.partitions(), store.strays()) == ([], [])
+
+
+async def test_other_tasks_run_while_very_many_logs_are_looked_up(
+    replicas: Replicas, store: MemoryStore, nursery: trio.Nursery
+) -> None:
+    count = 4 * LOOKED_UP_AT_ONCE + 1
+    publish(replicas, with_partitions(*[PartitionImage((NODE,), (NODE,), NODE, 0, 0)] * count))
+    for index in range(count):
+        log = store.open(PartitionKey("t", TOPIC_ID, index), LogPolicy())
+        log.commit([LogWrite([make_batch(0)])], sync=True)
+        log.close()
+    looked_up = [0]
+
+    async def watch() -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+            looked_up.append(sum(replicas.used("t", index) is not None for index in range(count)))
+
+    nursery.start_soon(watch)
+    found = await replicas.all_stored()
+    assert sorted(each.key.index for each in found) == list(range(count))
+    # tasks that are due in the same turn run in any order
+    assert max(after - before for before, after in pairwise([*looked_up, count])) <= 2 * LOOKED_UP_AT_ONCE
 
 
 async def test_a_broker_hosts_what_it_has_a_replica_of_and_leads_what_it_is_assigned(replicas: Replicas) -> None:
