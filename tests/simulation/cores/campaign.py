@@ -54,6 +54,7 @@ SHOWN: Final = {
     "proposals answered": "ISR proposals",
     "change_NONE": "changes of voters",
     "voter_lost": "disks of voters lost",
+    "stopped": "quorums stopped by a lost disk",
     "sync_failed": "failed syncs",
     "commits failed": "failed commits",
     "leading logs opened again": "leaders' logs opened again",

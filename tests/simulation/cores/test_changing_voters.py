@@ -13,11 +13,11 @@ from quorum_world import Result
 from voters_mutants import MUTANTS, Mutant
 from voters_world import changing
 
-from tests.long_form import seeds
+from tests.long_form import rounds, seeds
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(rounds(900, 3600))
 SHORT = 4
-MANY = 2000
+MANY = 500
 MUTANT_SEEDS = 30
 
 simulated = cache(changing)
@@ -37,6 +37,11 @@ def test_the_short_list_changes_voters_and_loses_disks() -> None:
     assert met["change_REQUEST_TIMED_OUT"] > 100
     assert met["voter_lost"] >= 3
     assert met["observer_lost"] >= 4
+
+
+def test_a_disk_lost_during_a_change_can_stop_the_quorum() -> None:
+    result = changing(97, 3)
+    assert (result.violation, result.tally["stopped"]) == (None, 1)
 
 
 def test_a_seed_gives_its_course_again() -> None:

@@ -66,6 +66,12 @@ def _keys(voters: VoterSet) -> set[ReplicaKey]:
     return {each.key for each in voters.voters}
 
 
+def _newest(node: "ChangingNode") -> tuple[int, int]:
+    """The position that votes compare: the epoch of the last record, and the log end offset."""
+    log = node.log
+    return log.last_epoch, log.end_offset
+
+
 class ChangingNode(Node):
     """A node that may become a voter, and later cease to be one."""
 
@@ -188,7 +194,26 @@ class ChangingWorld(World):
     def _check_healed(self) -> None:
         self.changing = False
         self.run(5 * SECOND)
-        super()._check_healed()
+        if self._is_stopped():
+            self.tally["stopped"] += 1
+        else:
+            super()._check_healed()
+
+    def _is_stopped(self) -> bool:
+        """True if a lost disk of a voter has left no voter that a majority of its own voter set can elect.
+
+        A change of voters that is not committed makes this possible: the lost disk was that of a later leader, and an
+        observer has its records. That observer is a voter in the set of the change and votes for no shorter log.
+        """
+        leads = any(node.core.state is State.LEADER for node in self.nodes)
+        return self.tally["voter_lost"] > 0 and not leads and not any(map(self._can_be_elected, self.nodes))
+
+    def _can_be_elected(self, candidate: ChangingNode) -> bool:
+        named = candidate.log.voters
+        if named is None or candidate.key not in named.voters:
+            return False
+        votes = [node for node in self.nodes if node.key in named.voters and _newest(node) <= _newest(candidate)]
+        return len(votes) > len(named.voters.voters) // 2
 
     def _check_resigned(self) -> None:
         """Where one voter is left it needs no other."""
