@@ -214,17 +214,19 @@ class Host:
             close=lambda: None,
         )
 
-    async def _call(self, leader_id: int, key: ApiKey, version: int, request: Message, _timeout_ms: int) -> Message:
+    async def _call(self, leader_id: int, key: ApiKey, version: int, request: Message, timeout_ms: int) -> Message:
+        """A leader that crashes gives no answer: the request then times out."""
         leader = self.hosts.hosts[leader_id]
         await self.hosts.travel(self.id, leader_id)
         if leader.scope is None:
             raise PeerDisconnectedError(leader_id, "down")
         life = leader.scope
-        response = await leader.answer(key, version, request)
-        await self.hosts.travel(leader_id, self.id)
-        if leader.scope is not life:
-            raise PeerDisconnectedError(leader_id, "crashed")
-        return response
+        with trio.move_on_after(timeout_ms / 1000):
+            response = await leader.answer(key, version, request)
+            await self.hosts.travel(leader_id, self.id)
+            if leader.scope is life:
+                return response
+        raise PeerDisconnectedError(leader_id, "no answer")
 
     async def answer(self, key: ApiKey, version: int, request: Message) -> Message:
         """The response of this host's handler, encoded and decoded."""

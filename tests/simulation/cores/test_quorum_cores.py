@@ -17,7 +17,7 @@ from odradek.coordinator.quorum.values import ElectionState, State
 from tests.long_form import rounds, seeds
 
 SHORT = 8
-MANY = 2000
+MANY = 1000
 MUTANT_SEEDS = 40
 """Every planted bug shows within so many seeds."""
 
