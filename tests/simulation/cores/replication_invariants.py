@@ -67,9 +67,11 @@ class Rebuilds:
     def agree(self, log: list[Batch], entries: Mapping[int, ProducerEntry]) -> bool:
         """True if the producers' entries are those that the batches lead to.
 
-        If the log's first batches were deleted, an entry may also have batches of those.
+        If the log's first batches were deleted, an entry may also have batches of those. An entry without batches may
+        await the retry of a first batch whose commit has failed.
         """
         rows = self.rows(log)
+        entries = {each: entry for each, entry in entries.items() if entry.batches or each in rows}
         if not log or not log[0][0]:
             return rows == {producer_id: entry.encode() for producer_id, entry in entries.items()}
         for producer_id, entry in entries.items():
