@@ -112,9 +112,13 @@ class Follower(Reads):
         it.
 
         None if the next fetch continues from the log end: records that the leader does not have are truncated by
-        epochs.
+        epochs. A log that is not empty restarts also at its end: it may have records of a lost leadership where the
+        leader has deleted others, and end inside the batch that the leader's log begins in.
         """
-        return leader_log_start if leader_log_start > self.state.log_end_offset else None
+        state = self.state
+        is_behind = leader_log_start > state.log_end_offset
+        is_deleted = leader_log_start == state.log_end_offset > state.log_start_offset
+        return leader_log_start if is_behind or is_deleted else None
 
     def restart_with(self, records: memoryview) -> Restart | None:
         """After `append` has refused `records` with OFFSET_OUT_OF_RANGE: returns how the log must restart with them.

@@ -307,13 +307,19 @@ class ReplicaFetcher:
     async def _handle_refusal(
         self, replica: Replica, position: FetchPosition, data: PartitionData, refusal: Rejected
     ) -> None:
-        """Restart the log with records that it has refused, if it ends inside the first batch."""
-        is_behind = refusal.error is ErrorCode.OFFSET_OUT_OF_RANGE
-        if is_behind and await replica.restart_with(position, _joined(data)):
+        """Restart an empty log with records that it has refused, if it ends inside the first batch.
+
+        A log with records is compared with the leader's offsets: if those were all deleted it restarts as an empty one.
+        """
+        is_elsewhere = refusal.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        if is_elsewhere and await replica.restart_with(position, _joined(data)):
             replica.leader_reports(position.leader_epoch, data.high_watermark, data.log_start_offset)
             return
         self._note(replica, f"{refusal.error.name} {refusal.message}")
-        self._pause(replica)
+        if is_elsewhere:
+            await self._reset_offset(replica, position)
+        else:
+            self._pause(replica)
 
     def _refused(self, replica: Replica, error: ErrorCode) -> None:
         if error in LEADER_IS_ANOTHER:

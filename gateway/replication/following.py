@@ -119,7 +119,7 @@ class FollowingLog(PartitionLog):
         async with self._opening:
             if self.follower_at(position) is None:
                 return False
-            await self._rewrite(partial(_restart, offset=offset))
+            await self._rewrite(partial(restart_empty, offset=offset))
         log.warning("the leader has deleted further partition=%s from=%d to=%d", self.key, position.offset, offset)
         return True
 
@@ -201,7 +201,15 @@ def _chunks(part: PartitionStore, offset: int, end_offset: int) -> Iterator[memo
             lease.release()
 
 
-def _restart(part: PartitionStore, offset: int) -> LogSnapshot:
+def restart_empty(part: PartitionStore, offset: int) -> LogSnapshot:
+    """Empty the log, also of producers, and restart it at `offset`.
+
+    A log that ends there is truncated first: otherwise it would keep the producers of the records that it drops. After
+    a crash in between it is empty below the leader's log start, and restarts there again.
+    """
+    left = part.load()
+    if left.log_end_offset == offset:
+        part.truncate(left.log_start_offset)
     part.commit([LogWrite(log_start_offset=offset)], sync=True)
     return part.load()
 

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 import trio
-from role_fakes import NODE, OTHER, Inline, publish, replicas_over, sent, with_partitions
+from role_fakes import NODE, OTHER, TOPIC_ID, Inline, publish, replicas_over, sent, with_partitions
 
 from odradek.coordinator.metadata.image.image import PartitionImage
 from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.replication.fetcher import FetcherSettings, ReplicaFetcher
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.replication.replicas import Replicas
-from odradek.partitions.model import PartitionKey
+from odradek.partitions.model import LogWrite, PartitionKey
+from odradek.partitions.producers import UNKNOWN_OFFSET, ProducerEntry
 from odradek.storage_backends.faulty import FaultPlan, FaultyStore
 from odradek.storage_backends.interface import LogPolicy, Store, StoreError
 from odradek.storage_backends.opener import open_store
@@ -144,3 +145,21 @@ async def test_it_starts_again_if_the_batch_cannot_be_written(
     assert leader.offsets[:4] == [0, START, 0, START]
     log = replica.log
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (START, END, END)
+
+
+async def test_an_earlier_leader_that_ends_inside_the_batch_starts_again(store: Store, nursery: trio.Nursery) -> None:
+    """Its records, which only it has, are below the leader's log start; what it knows of producers is of those."""
+    entry = ProducerEntry(0, -1, 0, UNKNOWN_OFFSET, ())
+    log = store.open(PartitionKey("t", TOPIC_ID, 0), LogPolicy())
+    log.commit([LogWrite([make_batch(0, START)], producers={7: entry.encode()})], sync=True)
+    log.commit([LogWrite(log_start_offset=10)], sync=True)
+    log.close()
+    replicas, replica = follower_over(store, nursery)
+    leader = Leader()
+    await copy(replica, leader, nursery)
+    assert leader.offsets[:3] == [START, START, END]
+    left = replica.log
+    assert (left.log_start_offset, left.high_watermark, left.log_end_offset) == (START, END, END)
+    assert dict(left.producers) == {}
+    await replicas.close()
+    assert stored(store, replica.key) == (START, END, [0, 100])

@@ -395,7 +395,10 @@ class Node:
         result = role.append(memoryview(data))
         if isinstance(result, Rejected):
             restart = role.restart_with(memoryview(data))
-            assert restart is not None, result
+            if restart is None:
+                assert result.error is ErrorCode.OFFSET_OUT_OF_RANGE, result
+                self.ask_offsets(role, position)
+                return
             self.rewriting = True
             self.later(self.sync_us(), partial(self.restart_with, restart, position, plan))
             return
@@ -438,7 +441,7 @@ class Node:
             self.truncate(role, EpochEnd(-1, end))
 
     def restart_at(self, offset: int) -> None:
-        self.part.commit([LogWrite(log_start_offset=offset)], sync=True)
+        following.restart_empty(self.part, offset)
         self.was_rewritten()
 
     def restart_with(self, restart: Restart, position: FetchPosition, plan: FetchPlan) -> None:

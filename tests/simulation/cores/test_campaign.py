@@ -16,10 +16,12 @@ FOUND = [
     ("replication", 400004),
     ("replication", 400057),
     ("deleting-replication", 730015),
+    ("deleting-replication", 750014),
     ("deleting-replication", 750015),
 ]
 """Seeds by which campaigns have found errors: those of a leader that is slow, of a proposal repeated, of a disk cut, of
-an image that was sent to the process before a restart, of a first commit that failed.
+an image that was sent to the process before a restart, of a first commit that failed,
+of an earlier leader that ends inside the batch in which its leader's log begins.
 """
 COMMAND = [sys.executable, str(Path(campaign.__file__))]
 
