@@ -20,8 +20,8 @@ FOUND = [
     ("deleting-replication", 750015),
 ]
 """Seeds by which campaigns have found errors: those of a leader that is slow, of a proposal repeated, of a disk cut, of
-an image that was sent to the process before a restart, of a first commit that failed,
-of an earlier leader that ends inside the batch in which its leader's log begins.
+an image that was sent to the process before a restart, of an earlier leader that ends inside the batch in which its
+leader's log begins, and of a first commit that failed.
 """
 COMMAND = [sys.executable, str(Path(campaign.__file__))]
 
