@@ -34,6 +34,8 @@ LOOK_EVERY_S = 0.2
 WITHIN_S = 900
 IDLE_S = 20
 SETTINGS = {"min.insync.replicas": 2, "offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+_LOG = re.compile(r"t\d+-\d+\.[^.]+")
+"""The directory of a log, once it is made."""
 _STALL = re.compile(r"longest_ms=(\d+)")
 
 
@@ -55,6 +57,8 @@ class Run:
             self._create()
         with self._timed("create, until all replicas are in sync everywhere"):
             self._await(lambda leaders, isr: leaders == self._total and isr == self._total * REPLICAS)
+        with self._timed("create, until all logs are on disk"):
+            self._await_logs()
         self._note_memory("created")
         self._idle("idle with all partitions")
         victim = self._cluster.ids[-1]
@@ -117,6 +121,17 @@ class Run:
             while not done(*self._counts(broker_id, not_led_by)):
                 assert time.monotonic() < deadline, f"broker {broker_id} reports {self._counts(broker_id, not_led_by)}"
                 time.sleep(LOOK_EVERY_S)
+
+    def _await_logs(self) -> None:
+        """Replicas of a new partition count as in sync before their brokers have made its logs."""
+        deadline = time.monotonic() + WITHIN_S
+        while (made := self._logs()) < self._total * REPLICAS:
+            assert time.monotonic() < deadline, f"{made} logs"
+            time.sleep(LOOK_EVERY_S)
+
+    def _logs(self) -> int:
+        directories = [self._cluster.node(each).plan.directory for each in self._cluster.ids]
+        return sum([bool(_LOG.fullmatch(path.name)) for each in directories for path in each.iterdir()])
 
     def _counts(self, broker_id: int, not_led_by: int | None) -> tuple[int, int]:
         """The number of partitions with a leader and of replicas in sync, in one broker's Metadata."""
