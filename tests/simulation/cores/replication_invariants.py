@@ -18,7 +18,7 @@ REBUILT_AT_ONCE: Final = 64
 class Invariant(StrEnum):
     """The guarantees of replication, by the names that mutants refer to."""
 
-    LEADER_COMPLETE = "a new leader has everything that was ever committed"
+    LEADER_COMPLETE = "a new leader has everything that was committed up to its epoch"
     COMMITTED_SAME = "what is committed is the same on every replica, bit by bit, and stays so"
     LOG_MATCHING = "batches of the same offset and epoch are the same on every replica"
     IN_SYNC_HOLDS = "every member of the ISR and of the ELR has what is committed durably"
@@ -97,6 +97,8 @@ class Oracle:
         self.deleted = 0
         self.rebuilds = Rebuilds(self.committed)
         self._seen: dict[tuple[int, int], bytes] = {}
+        self._ends: dict[int, int] = {}
+        """The end of the committed records, by the epoch of the leader that committed them."""
         self.acknowledged: dict[bytes, int] = {}
 
     def durable(self, name: str, base_offset: int, epoch: int, data: bytes) -> None:
@@ -105,10 +107,11 @@ class Oracle:
         if known != data:
             raise Violation(Invariant.LOG_MATCHING, f"{name} has another batch at {base_offset} of epoch {epoch}")
 
-    def commits(self, name: str, high_watermark: int, log: list[Batch], checked: int) -> int:
-        """A replica has this high watermark; `log` are its durable batches as (base offset, offset after, bytes).
+    def commits(self, name: str, epoch: int, high_watermark: int, log: list[Batch], checked: int) -> int:
+        """A replica has this high watermark in this leader epoch.
 
-        `checked` of them were compared before; returns how many are now.
+        `log` are its durable batches as (base offset, offset after, bytes); `checked` of them were compared
+        before; returns how many are now.
         """
         committed = self.committed
         checked, shift = max(checked, self._first_that_counts(log)), 0
@@ -124,21 +127,23 @@ class Oracle:
         log[checked:known] = committed[shift + checked : shift + known]  # the same objects, which compare faster
         if end > known:
             committed += log[known:end]
-            self.end_offset = log[end - 1][1]
+            self.end_offset = self._ends[epoch] = log[end - 1][1]
         return end
 
     def _first_that_counts(self, log: list[Batch]) -> int:
         """The place of the first batch with records that are not deleted. What precedes it may differ."""
         return bisect_right(log, self.deleted, key=itemgetter(1)) if self.deleted else 0
 
-    def leads(self, name: str, log: list[Batch]) -> None:
-        """A replica begins to lead."""
+    def leads(self, name: str, epoch: int, log: list[Batch]) -> None:
+        """A replica begins to lead. A slow one may do so after the leader of a later epoch has committed records."""
+        end_offset = max((end for each, end in self._ends.items() if each <= epoch), default=0)
+        end = place_of(self.committed, end_offset)
         log = log[self._first_that_counts(log) :]
-        missing = place_of(self.committed, log[0][0]) if log else len(self.committed)
-        left = self.committed[missing:]
+        missing = min(place_of(self.committed, log[0][0]), end) if log else end
+        left = self.committed[missing:end]
         if log[: len(left)] != left or not self._are_deleted(missing):
-            end = log[-1][1] if log else 0
-            raise Violation(Invariant.LEADER_COMPLETE, f"{name} ends at {end} and lacks some of {self.end_offset}")
+            own = log[-1][1] if log else 0
+            raise Violation(Invariant.LEADER_COMPLETE, f"{name} ends at {own} and lacks some of {end_offset}")
 
     def _holds(self, held: Held) -> bool:
         return held.has(self.committed, self.deleted) and self._are_deleted(held.missing)

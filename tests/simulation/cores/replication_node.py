@@ -128,7 +128,7 @@ class Node:
         self.role, write = assigned.role_over(self.state, self.standing, self.world.now_ms, before)
         if isinstance(self.role, Leader):
             if not isinstance(before, Leader) or before.state.leader_epoch != image.leader_epoch:
-                self.world.oracle.leads(self.name, self.durable)
+                self.world.oracle.leads(self.name, image.leader_epoch, self.durable)
                 self.world.tally["elections"] += 1
         else:
             self.fail_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -201,7 +201,8 @@ class Node:
         """Called when the high watermark may have changed."""
         high_watermark = self.state.high_watermark
         if high_watermark != self.reported:
-            self.checked = self.world.oracle.commits(self.name, high_watermark, self.durable, self.checked)
+            oracle, epoch = self.world.oracle, self.state.leader_epoch
+            self.checked = oracle.commits(self.name, epoch, high_watermark, self.durable, self.checked)
             self.reported = high_watermark
         if not self.waiting:
             return

@@ -18,10 +18,11 @@ FOUND = [
     ("deleting-replication", 730015),
     ("deleting-replication", 750014),
     ("deleting-replication", 750015),
+    ("replication", 790170),
 ]
 """Seeds by which campaigns have found errors: those of a leader that is slow, of a proposal repeated, of a disk cut, of
 an image that was sent to the process before a restart, of an earlier leader that ends inside the batch in which its
-leader's log begins, and of a first commit that failed.
+leader's log begins, of a first commit that failed, and of a leader that learns late of its epoch.
 """
 COMMAND = [sys.executable, str(Path(campaign.__file__))]
 
