@@ -7,7 +7,8 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from replication_invariants import Invariant, Violation
+from replication_disks import Batch
+from replication_invariants import Invariant, Oracle, Violation
 from replication_mutants import MUTANTS, earlier_registration_joins
 from replication_world import DELETING, FAILING, KINDS, Result, World, simulate
 
@@ -106,3 +107,27 @@ def test_without_the_check_of_registrations_the_late_fetch_does(monkeypatch: pyt
     with pytest.raises(Violation) as broken:
         late_fetch_of_a_lost_disk()
     assert broken.value.invariant is Invariant.IN_SYNC_HOLDS
+
+
+LOG: list[Batch] = [(offset, offset + 1, bytes([offset])) for offset in range(4)]
+
+
+def two_epochs() -> Oracle:
+    """The leader of epoch 1 has committed two batches, the one of epoch 2 two more."""
+    oracle = Oracle()
+    assert oracle.commits("node 1", 1, 2, LOG[:2], 0) == 2
+    assert oracle.commits("node 3", 2, 4, LOG[:], 2) == 4
+    return oracle
+
+
+@pytest.mark.parametrize(("epoch", "log"), [(1, LOG[:2]), (2, LOG), (3, LOG)])
+def test_a_leader_may_lack_what_a_later_one_has_committed(epoch: int, log: list[Batch]) -> None:
+    two_epochs().leads("node 2", epoch, log)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "log"), [(1, LOG[:1]), (1, []), (1, [LOG[0], (1, 2, b"other")]), (2, LOG[:3]), (3, LOG[:2])]
+)
+def test_a_leader_that_lacks_what_was_committed_up_to_its_epoch_is_found(epoch: int, log: list[Batch]) -> None:
+    with pytest.raises(Violation, match=r"^LEADER_COMPLETE: node 2 ends at"):
+        two_epochs().leads("node 2", epoch, log)
