@@ -6,7 +6,7 @@ An event may belong to a process. It is dropped if its process has ended by then
 import heapq
 import random
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Process(Protocol):
@@ -16,33 +16,36 @@ class Process(Protocol):
     incarnation: int
 
 
-Event = tuple[int, int, Process | None, int, Callable[[], object]]
-"""Time, number (order among events of the same time), process, its incarnation, and the call."""
+Event = tuple[Process | None, int, Callable[[], object]]
+"""Process, its incarnation, and the call."""
+NUMBER_BITS: Final = 28
 
 
 class EventQueue:
     """Events in the order of their times, then of their numbers, which increase with each call.
 
-    `done` counts the events that ran.
+    `done` counts the events that ran. The heap has one integer for each event, the time above the number: integers are
+    compared in half the time of tuples.
     """
 
     def __init__(self) -> None:
         self.now_us = 0
         self.steps = 0
         self.done = 0
-        self.heap: list[Event] = []
+        self.heap: list[int] = []
+        self.events: dict[int, Event] = {}
 
     def after(self, delay_us: int, call: Callable[[], object]) -> None:
         """Runs `call` after `delay_us`, independent of processes."""
         self.steps += 1
         at_us = self.now_us + delay_us if delay_us > 0 else self.now_us
-        heapq.heappush(self.heap, (at_us, self.steps, None, 0, call))
+        self._push(at_us, self.steps, (None, 0, call))
 
     def after_of(self, process: Process, delay_us: int, call: Callable[[], object]) -> None:
         """Runs `call` after `delay_us`, unless `process` has ended by then."""
         self.steps += 1
         at_us = self.now_us + delay_us if delay_us > 0 else self.now_us
-        heapq.heappush(self.heap, (at_us, self.steps, process, process.incarnation, call))
+        self._push(at_us, self.steps, (process, process.incarnation, call))
 
     def number(self) -> int:
         """Reserves the number of an event that may be put on the heap later, by `put`."""
@@ -51,7 +54,12 @@ class EventQueue:
 
     def put(self, process: Process, at_us: int, number: int, call: Callable[[], object]) -> None:
         """Runs `call` at that time, in the order of that number."""
-        heapq.heappush(self.heap, (at_us, number, process, process.incarnation, call))
+        self._push(at_us, number, (process, process.incarnation, call))
+
+    def _push(self, at_us: int, number: int, event: Event) -> None:
+        key = at_us << NUMBER_BITS | number
+        self.events[key] = event
+        heapq.heappush(self.heap, key)
 
 
 class Timer:

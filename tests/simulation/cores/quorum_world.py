@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from event_queue import Chance, EventQueue
+from event_queue import NUMBER_BITS, Chance, EventQueue
 from quorum_disks import Disk
 from quorum_faults import SECOND, VOTING, Faults
 from quorum_invariants import Invariant, Oracle, Violation
@@ -28,6 +28,7 @@ BOUT_S: Final = 15
 LAST_FAULT_S: Final = 8
 """By then the last fault of a bout is over."""
 REST_S: Final = 5
+KEPT_OF_THE_TRACE: Final = 1_000
 QUICK: Final = Timing(election_ms=150, fetch_ms=300, request_ms=300)
 
 
@@ -46,6 +47,7 @@ class World(EventQueue):
         self.breaking = self.loading = False
         self.blocked: set[tuple[int, int]] = set()
         self._digest = hashlib.blake2b(digest_size=8)
+        self._trace: list[str] = []
         self._values = 0
         self.nodes: list[Node] = []
         self._populate()
@@ -58,7 +60,12 @@ class World(EventQueue):
 
     @property
     def digest(self) -> str:
+        self._digest_trace()
         return self._digest.hexdigest()
+
+    def _digest_trace(self) -> None:
+        self._digest.update("".join(self._trace).encode())
+        self._trace.clear()
 
     def sync_us(self) -> int:
         stalls = self.faults.stall and self.chance.random() < self.faults.stall
@@ -77,13 +84,18 @@ class World(EventQueue):
 
     def _arrive(self, source: Node, target: Node, arrive: Callable[[], None]) -> None:
         if target.alive and (source.id, target.id) not in self.blocked:
-            self._digest.update(f"{self.now_us} {source.id} {target.id}\n".encode())
+            self._trace.append(f"{self.now_us} {source.id} {target.id}\n")
+            if len(self._trace) > KEPT_OF_THE_TRACE:
+                self._digest_trace()
             arrive()
 
     def run(self, duration_us: int) -> None:
-        end_us, heap, pop = self.now_us + duration_us, self.heap, heapq.heappop
-        while heap and heap[0][0] <= end_us:
-            self.now_us, _, process, incarnation, call = pop(heap)
+        end_us, heap, pop, take = self.now_us + duration_us, self.heap, heapq.heappop, self.events.pop
+        after_last = (end_us + 1) << NUMBER_BITS
+        while heap and heap[0] < after_last:
+            key = pop(heap)
+            self.now_us = key >> NUMBER_BITS
+            process, incarnation, call = take(key)
             if process is None or (process.incarnation == incarnation and process.alive):
                 self.done += 1
                 call()

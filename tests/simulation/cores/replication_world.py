@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from event_queue import Chance, EventQueue
+from event_queue import NUMBER_BITS, Chance, EventQueue
 from replication_controller import IDS, Controller, Image
 from replication_invariants import Invariant, Oracle, Violation
 from replication_node import Node, Producer
@@ -170,8 +170,11 @@ class World(EventQueue):
     def run(self, until_ms: int) -> None:
         end_us, heap, pop, note = until_ms * 1000, self.heap, heapq.heappop, self._trace.append
         controller, oracle = self.controller, self.oracle
-        while heap and heap[0][0] <= end_us:
-            self.now_us, number, process, incarnation, call = pop(heap)
+        after_last, take = (end_us + 1) << NUMBER_BITS, self.events.pop
+        while heap and heap[0] < after_last:
+            key = pop(heap)
+            self.now_us, number = key >> NUMBER_BITS, key & (1 << NUMBER_BITS) - 1
+            process, incarnation, call = take(key)
             if process is None or (process.incarnation == incarnation and process.alive):
                 self.done += 1
                 call()
