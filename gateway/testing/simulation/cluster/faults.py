@@ -168,7 +168,7 @@ class Faults:
         await trio.sleep(self._lasting_s())
         if not host.running:
             host.start(self._nursery)
-        self._ending.pop(host, None)
+            self._ending.pop(host, None)  # if it runs, another fault started it, and a third may be ending it
 
     def _may_end(self, host: BrokerHost, kind: str) -> bool:
         """True if a host may end uncleanly now, which is then recorded; else the fault is not counted as done."""
