@@ -101,11 +101,12 @@ def test_a_process_that_one_of_three_overlapping_faults_is_stopping_runs_afterwa
     async def main() -> list[str]:
         machine: Any = SlowToStop()
         trusted: Any = TrustsAll()
+        replicas: Any = None
         world = ScriptedWorld(0)
         world.script = Scripted(["kill", "kill", "stop", "skew", "skew"], [0.5, 0.1])
         async with trio.open_nursery() as nursery:
             machine.start(nursery)
-            faults = Faults(world, {1: machine}, [], [], ("kill", "stop", "skew"), list, trusted, Any)
+            faults = Faults(world, {1: machine}, [], [], ("kill", "stop", "skew"), list, trusted, replicas)
             await faults.run(nursery, 9.0)
             await trio.sleep(2 * SLOW_STOP_S)
             nursery.cancel_scope.cancel()

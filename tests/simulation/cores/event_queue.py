@@ -3,9 +3,10 @@
 An event may belong to a process. It is dropped if its process has ended by then.
 """
 
+import hashlib
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 
@@ -19,6 +20,29 @@ class Process(Protocol):
 Event = tuple[Process | None, int, Callable[[], object]]
 """Process, its incarnation, and the call."""
 NUMBER_BITS: Final = 28
+KEPT_LINES: Final = 1_000
+
+
+class Trace:
+    """The digest of all lines noted, which are hashed many at a time: that costs less than one by one."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=8)
+        self._lines: list[str] = []
+
+    def note(self, line: str) -> None:
+        self._lines.append(line)
+        if len(self._lines) > KEPT_LINES:
+            self._add()
+
+    @property
+    def digest(self) -> str:
+        self._add()
+        return self._hash.hexdigest()
+
+    def _add(self) -> None:
+        self._hash.update("".join(self._lines).encode())
+        self._lines.clear()
 
 
 class EventQueue:
@@ -32,8 +56,13 @@ class EventQueue:
         self.now_us = 0
         self.steps = 0
         self.done = 0
-        self.heap: list[int] = []
-        self.events: dict[int, Event] = {}
+        self.trace = Trace()
+        self._heap: list[int] = []
+        self._events: dict[int, Event] = {}
+
+    @property
+    def digest(self) -> str:
+        return self.trace.digest
 
     def after(self, delay_us: int, call: Callable[[], object]) -> None:
         """Runs `call` after `delay_us`, independent of processes."""
@@ -58,8 +87,24 @@ class EventQueue:
 
     def _push(self, at_us: int, number: int, event: Event) -> None:
         key = at_us << NUMBER_BITS | number
-        self.events[key] = event
-        heapq.heappush(self.heap, key)
+        self._events[key] = event
+        heapq.heappush(self._heap, key)
+
+    def due(self, end_us: int) -> Iterator[tuple[int, Callable[[], object] | None]]:
+        """Takes the events up to `end_us`, each at its time: its number, and its call, None if its process has ended.
+
+        The caller makes each call before it takes the next event.
+        """
+        heap, after_last, take = self._heap, (end_us + 1) << NUMBER_BITS, self._events.pop
+        while heap and heap[0] < after_last:
+            key = heapq.heappop(heap)
+            self.now_us, number = key >> NUMBER_BITS, key & (1 << NUMBER_BITS) - 1
+            process, incarnation, call = take(key)
+            if process is None or (process.incarnation == incarnation and process.alive):
+                self.done += 1
+                yield number, call
+            else:
+                yield number, None
 
 
 class Timer:

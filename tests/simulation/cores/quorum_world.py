@@ -7,8 +7,6 @@ committed, and trims its log; a node that lacks trimmed records downloads them.
     python tests/simulation/cores/quorum_world.py SEED [VOTERS]   # prints the digest, and the violation if any
 """
 
-import hashlib
-import heapq
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from event_queue import NUMBER_BITS, Chance, EventQueue
+from event_queue import Chance, EventQueue
 from quorum_disks import Disk
 from quorum_faults import SECOND, VOTING, Faults
 from quorum_invariants import Invariant, Oracle, Violation
@@ -28,7 +26,6 @@ BOUT_S: Final = 15
 LAST_FAULT_S: Final = 8
 """By then the last fault of a bout is over."""
 REST_S: Final = 5
-KEPT_OF_THE_TRACE: Final = 1_000
 QUICK: Final = Timing(election_ms=150, fetch_ms=300, request_ms=300)
 
 
@@ -46,8 +43,6 @@ class World(EventQueue):
         self.tally: Counter[str] = Counter()
         self.breaking = self.loading = False
         self.blocked: set[tuple[int, int]] = set()
-        self._digest = hashlib.blake2b(digest_size=8)
-        self._trace: list[str] = []
         self._values = 0
         self.nodes: list[Node] = []
         self._populate()
@@ -57,15 +52,6 @@ class World(EventQueue):
     def _populate(self) -> None:
         for each in range(len(self.voters) + 1):
             self.nodes.append(Node(self, each, is_voter=each in self.voters))
-
-    @property
-    def digest(self) -> str:
-        self._digest_trace()
-        return self._digest.hexdigest()
-
-    def _digest_trace(self) -> None:
-        self._digest.update("".join(self._trace).encode())
-        self._trace.clear()
 
     def sync_us(self) -> int:
         stalls = self.faults.stall and self.chance.random() < self.faults.stall
@@ -84,20 +70,13 @@ class World(EventQueue):
 
     def _arrive(self, source: Node, target: Node, arrive: Callable[[], None]) -> None:
         if target.alive and (source.id, target.id) not in self.blocked:
-            self._trace.append(f"{self.now_us} {source.id} {target.id}\n")
-            if len(self._trace) > KEPT_OF_THE_TRACE:
-                self._digest_trace()
+            self.trace.note(f"{self.now_us} {source.id} {target.id}\n")
             arrive()
 
     def run(self, duration_us: int) -> None:
-        end_us, heap, pop, take = self.now_us + duration_us, self.heap, heapq.heappop, self.events.pop
-        after_last = (end_us + 1) << NUMBER_BITS
-        while heap and heap[0] < after_last:
-            key = pop(heap)
-            self.now_us = key >> NUMBER_BITS
-            process, incarnation, call = take(key)
-            if process is None or (process.incarnation == incarnation and process.alive):
-                self.done += 1
+        end_us = self.now_us + duration_us
+        for _, call in self.due(end_us):
+            if call is not None:
                 call()
         self.now_us = end_us
 

@@ -8,8 +8,6 @@ controller.
     python tests/simulation/cores/replication_world.py SEED       # prints the digest, and the violation if any
 """
 
-import hashlib
-import heapq
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from event_queue import NUMBER_BITS, Chance, EventQueue
+from event_queue import Chance, EventQueue
 from replication_controller import IDS, Controller, Image
 from replication_invariants import Invariant, Oracle, Violation
 from replication_node import Node, Producer
@@ -25,7 +23,6 @@ from replication_node import Node, Producer
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.reader import read_records
 
-KEPT_OF_THE_TRACE: Final = 2_000
 KINDS: Final = ("crash", "lossy", "cut_off", "one_way", "slow_disk", "late")
 FAILING: Final = (*KINDS, "bad_disk", "bad_disk")
 """Writes fail, too, and the log is then opened again. The disk may have what has failed."""
@@ -40,8 +37,6 @@ class World(EventQueue):
         super().__init__()
         self.calm_ms = seconds * 1000
         self.chance = Chance(seed)
-        self._digest = hashlib.sha256()
-        self._trace: list[str] = []
         self.tally: Counter[str] = Counter()
         self.oracle = Oracle()
         self.cut_links: set[tuple[int, int]] = set()
@@ -168,21 +163,13 @@ class World(EventQueue):
     # Running
 
     def run(self, until_ms: int) -> None:
-        end_us, heap, pop, note = until_ms * 1000, self.heap, heapq.heappop, self._trace.append
-        controller, oracle = self.controller, self.oracle
-        after_last, take = (end_us + 1) << NUMBER_BITS, self.events.pop
-        while heap and heap[0] < after_last:
-            key = pop(heap)
-            self.now_us, number = key >> NUMBER_BITS, key & (1 << NUMBER_BITS) - 1
-            process, incarnation, call = take(key)
-            if process is None or (process.incarnation == incarnation and process.alive):
-                self.done += 1
+        controller, oracle, note = self.controller, self.oracle, self.trace.note
+        for number, call in self.due(until_ms * 1000):
+            if call is not None:
                 call()
                 if self._checked != (controller.now, oracle.end_offset, self.changes):
                     self._check_in_sync()
             note(f"{self.now_us} {number} {oracle.end_offset}")
-            if len(self._trace) > KEPT_OF_THE_TRACE:
-                self._digest_trace()
 
     def _check_in_sync(self) -> None:
         """Every eligible replica has all committed records. The controller learns of a lossy disk at its registration.
@@ -195,15 +182,6 @@ class World(EventQueue):
             if node.alive or broker_id not in self.lossy:
                 self.oracle.in_sync(node.name, node.held)
         self._checked = (now, self.oracle.end_offset, self.changes)
-
-    def _digest_trace(self) -> None:
-        self._digest.update("".join(self._trace).encode())
-        self._trace.clear()
-
-    @property
-    def digest(self) -> str:
-        self._digest_trace()
-        return self._digest.hexdigest()[:16]
 
     def finish(self) -> None:
         """Heals everything, waits until nothing changes, and checks what is left."""
