@@ -13,6 +13,7 @@ OSError) are mapped to `StoreError` at the backend's edge and never leave it.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.partitions.model import (
@@ -132,6 +133,17 @@ class StrayLog:
     key: PartitionKey
 
 
+class Rest(Enum):
+    """What a read has left of the offsets that it was given, for a reader that decides whether to wait for more."""
+
+    NOTHING = "nothing"
+    """Nothing: a repeated read lends more only if its end offset is higher."""
+    CUT = "cut"
+    """Batches that did not fit: a repeated read with the same limit lends no more."""
+    NEWER_SEGMENT = "newer segment"
+    """A segment begins above the start offset and at or below the end offset, so a read may end before its end."""
+
+
 class ReadLease(Protocol):
     """Bytes lent by the store: whole batches in offset order, valid until `release`. `chunks` may be views of the
     store's own pages. Release it soon: pages are not reused while a lease is held.
@@ -145,6 +157,11 @@ class ReadLease(Protocol):
     @property
     def size_bytes(self) -> int:
         """The length of all chunks together."""
+        ...
+
+    @property
+    def rest(self) -> Rest:
+        """What the read has left."""
         ...
 
     def release(self) -> None:

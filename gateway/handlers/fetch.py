@@ -1,8 +1,9 @@
 """Fetch (API 1), versions 4 to 18: reads from offsets; in sessions (KIP-227), and by topic id from 13 (KIP-516).
 
-A fetch that finds less than `min_bytes` waits. It watches its logs, and reads again when one of them grows, a partition
-fails, or after `max_wait_ms`. The bytes go from the store's buffers to the socket without a copy; their leases end when
-the reply is sent.
+A fetch that finds less than `min_bytes` waits. As in Kafka, bytes that a limit keeps out of the response count, up to
+their partition's limit, and a reader of an older segment is answered at once. A fetch that waits watches its logs, and
+reads again when one of them grows, a partition fails, or after `max_wait_ms`. The bytes go from the store's buffers to
+the socket without a copy; their leases end when the reply is sent.
 
 A follower fetches with its broker's id and epoch. It reads records that are durable here, committed or not, and is
 answered as soon as there are more of them; its offset acknowledges all records below it (`replication/leading.py`). A
@@ -29,7 +30,7 @@ from odradek.partitions.fetching.budget import FetchBudget
 from odradek.partitions.fetching.sessions import Fetch, Wanted, replica_id_of
 from odradek.partitions.leader import FollowerFetch
 from odradek.partitions.results import EpochEnd, FetchPlan, Isolation, Rejected
-from odradek.storage_backends.interface import ReadLease
+from odradek.storage_backends.interface import ReadLease, Rest
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import (
     AbortedTransaction,
@@ -135,6 +136,7 @@ class _Reading:
     def _begin(self) -> None:
         self._budget = FetchBudget(self._max_bytes)
         self.failed = False
+        self._is_behind = False
         self._leased: list[tuple[Replica, ReadLease]] = []
 
     async def read_until(self, deadline_ms: int) -> list[_Answer]:
@@ -166,7 +168,8 @@ class _Reading:
 
     @property
     def _is_enough(self) -> bool:
-        return self.failed or self._budget.taken_bytes >= self._min_bytes or not self._found
+        is_available = self._budget.available_bytes >= self._min_bytes
+        return self.failed or self._is_behind or is_available or not self._found
 
     def _undo(self) -> None:
         """Return the leases of results that are not sent."""
@@ -282,7 +285,8 @@ class _Reading:
             return None
         allowed_bytes = self._budget.allowance(plan.max_bytes)
         lease = await replica.read(plan.start, plan.end, allowed_bytes)
-        if not self._budget.take(lease.size_bytes, allowed_bytes):
+        self._is_behind = self._is_behind or lease.rest is Rest.NEWER_SEGMENT
+        if not self._budget.take(lease.size_bytes, allowed_bytes, has_more=lease.rest is Rest.CUT):
             replica.give_back(lease)
             return None
         self._leased.append((replica, lease))

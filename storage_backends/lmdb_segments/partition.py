@@ -202,18 +202,20 @@ class LmdbPartition:
         if start_offset >= end_offset:
             return CopyLease()
         first = max(bisect_right(state.bases, start_offset) - 1, 0)
+        is_newest = first + 1 == len(state.bases) or state.bases[first + 1] > end_offset
         for segment in state.segments[first:]:
-            lease = self._lend(segment, start_offset, end_offset, max_bytes)
+            lease = self._lend(segment, start_offset, end_offset, max_bytes, is_newest=is_newest)
             if lease is not None:
                 return lease
         return CopyLease()
 
     def _lend(
-        self, segment: Segment, start_offset: int, end_offset: int, max_bytes: int
+        self, segment: Segment, start_offset: int, end_offset: int, max_bytes: int, *, is_newest: bool
     ) -> PageLease | CopyLease | None:
         try:
             segment.check()
-            lease = lend(segment, start_offset, end_offset, max_bytes, self._context.options.max_leases_per_segment)
+            max_leases = self._context.options.max_leases_per_segment
+            lease = lend(segment, start_offset, end_offset, max_bytes, max_leases, is_newest=is_newest)
         except ForeignError as error:
             raise self._read_error(error, segment) from error
         except StoreCorruptError:

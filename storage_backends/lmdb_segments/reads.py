@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import lmdb
 
+from odradek.storage_backends.interface import Rest
 from odradek.storage_backends.lmdb_segments.layout import ROW_KEY, TIME, U64
 from odradek.storage_backends.lmdb_segments.segment import LogDb, Segment
 from odradek.storage_backends.planning import NO_TIMESTAMP
@@ -15,14 +16,17 @@ _logger = logging.getLogger(__name__)
 
 ReadTxn: TypeAlias = "lmdb.Transaction[memoryview]"
 
+_REST: Final = (Rest.NOTHING, Rest.CUT)  # by whether batches do not fit
+
 
 class PageLease:
     """Views of a segment's pages, which do not change while the read transaction is open."""
 
-    __slots__ = ("_held", "chunks", "size_bytes")
+    __slots__ = ("_held", "chunks", "rest", "size_bytes")
 
-    def __init__(self, segment: Segment, txn: ReadTxn, chunks: Sequence[memoryview]) -> None:
+    def __init__(self, segment: Segment, txn: ReadTxn, chunks: Sequence[memoryview], rest: Rest) -> None:
         self.chunks = chunks
+        self.rest = rest
         self.size_bytes = sum([len(chunk) for chunk in chunks])
         self._held = [(segment, txn)]
 
@@ -47,9 +51,10 @@ class PageLease:
 class CopyLease:
     """Copied bytes, whose release does nothing."""
 
-    __slots__ = ("chunks", "size_bytes")
+    __slots__ = ("chunks", "rest", "size_bytes")
 
-    def __init__(self, chunks: Sequence[memoryview] = ()) -> None:
+    def __init__(self, chunks: Sequence[memoryview] = (), rest: Rest = Rest.NOTHING) -> None:
+        self.rest = rest
         self.chunks = [memoryview(bytes(chunk)) for chunk in chunks]
         self.size_bytes = sum([len(chunk) for chunk in self.chunks])
 
@@ -59,22 +64,25 @@ class CopyLease:
 
 
 def lend(
-    segment: Segment, start_offset: int, end_offset: int, max_bytes: int, max_leases: int
+    segment: Segment, start_offset: int, end_offset: int, max_bytes: int, max_leases: int, *, is_newest: bool
 ) -> PageLease | CopyLease | None:
     """Lend batches of one segment, as `PartitionStore.read` does; None if it has none of them.
 
-    The bytes are copied if `max_leases` leases of the segment are held, or its map has to grow soon (`segment`). Raises
-    lmdb.Error, OSError, CorruptBatch.
+    `is_newest`: no later segment begins at or below `end_offset`. The bytes are copied if `max_leases` leases of the
+    segment are held, or its map has to grow soon (`segment`). Raises lmdb.Error, OSError, CorruptBatch.
     """
     handle = segment.pin()
     txn = lease = None
     try:
         txn = handle.env.begin(handle.log, None, False, True)  # noqa: FBT003 - positional: half the cost
-        chunks = _collect(txn.cursor(), start_offset, end_offset, max_bytes)
-        if chunks and segment.may_lend(max_leases):
-            lease = PageLease(segment, txn, chunks)
+        chunks, is_cut = _collect(txn.cursor(), start_offset, end_offset, max_bytes)
+        if not chunks:
+            return None
+        rest = _REST[is_cut] if is_newest else Rest.NEWER_SEGMENT
+        if segment.may_lend(max_leases):
+            lease = PageLease(segment, txn, chunks, rest)
             return lease
-        return CopyLease(chunks) if chunks else None
+        return CopyLease(chunks, rest)
     finally:
         if lease is None:
             if txn is not None:
@@ -82,27 +90,36 @@ def lend(
             segment.unpin()
 
 
-def _collect(cursor: "lmdb.Cursor[memoryview]", start_offset: int, end_offset: int, max_bytes: int) -> list[memoryview]:
-    """Collect views of the values from `start_offset` on; only the first and the last are parsed."""
+def _collect(
+    cursor: "lmdb.Cursor[memoryview]", start_offset: int, end_offset: int, max_bytes: int
+) -> tuple[list[memoryview], bool]:
+    """Collect views of the values from `start_offset` on, and whether batches below `end_offset` do not fit.
+
+    Only the first and the last are parsed.
+    """
     if not cursor.set_range(U64.pack(start_offset)):
-        return []
+        return [], False
     items = cursor.iternext()
     key, value = next(items)
     if U64.unpack_from(value)[0] < start_offset:
         value = slice_from_offset(value, start_offset)
     keys, chunks = [key], [value]
     left_bytes = max_bytes - len(value)
+    next_offset = end_offset
     if left_bytes < 0:
         chunks = [trim_to_bytes(value, max_bytes, keep_first=True)]
+        if len(chunks[0]) < len(value):
+            next_offset = U64.unpack_from(value, len(chunks[0]))[0]
     else:
         for key, value in items:
             left_bytes -= len(value)
             if left_bytes < 0:
+                next_offset = U64.unpack_from(value)[0]
                 break
             keys.append(key)
             chunks.append(value)
     _trim_end(keys, chunks, end_offset)
-    return chunks
+    return chunks, next_offset < end_offset
 
 
 def _trim_end(keys: list[memoryview], chunks: list[memoryview], end_offset: int) -> None:

@@ -8,6 +8,7 @@ from odradek.storage_backends.interface import (
     ANY_COMMIT_BYTES,
     NO_ROWS,
     LogPolicy,
+    Rest,
     SegmentDraft,
     SegmentInfo,
     StoreError,
@@ -32,10 +33,11 @@ def open_memory_store(path: str, options: StoreOptions) -> "MemoryStore":
 class MemoryLease:
     """Batches as ordinary objects; `release` only drops the references."""
 
-    __slots__ = ("chunks", "size_bytes")
+    __slots__ = ("chunks", "rest", "size_bytes")
 
-    def __init__(self, chunks: Sequence[memoryview]) -> None:
+    def __init__(self, chunks: Sequence[memoryview], rest: Rest) -> None:
         self.chunks = chunks
+        self.rest = rest
         self.size_bytes = sum([len(chunk) for chunk in chunks])
 
     def release(self) -> None:
@@ -89,7 +91,7 @@ class MemoryPartition:
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> MemoryLease:
         """See `PartitionStore.read`."""
         with self._lock:
-            return MemoryLease(self._open_log().live.read(start_offset, end_offset, max_bytes))
+            return MemoryLease(*self._open_log().live.read(start_offset, end_offset, max_bytes))
 
     def is_hot(self, start_offset: int) -> bool:
         """See `PartitionStore.is_hot`: always True."""

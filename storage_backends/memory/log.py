@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from itertools import chain
 
 from odradek.partitions.model import AbortedTransaction, LogSnapshot, LogWrite, ProducersAt, StoredBatch
-from odradek.storage_backends.interface import NO_ROWS, LogPolicy, OffsetNotInStoreError, SegmentInfo
+from odradek.storage_backends.interface import NO_ROWS, LogPolicy, OffsetNotInStoreError, Rest, SegmentInfo
 from odradek.storage_backends.planning import (
     NO_TIMESTAMP,
     Run,
@@ -190,18 +190,27 @@ class MemoryLog:
             clean_offset=self.clean_offset,
         )
 
-    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> list[memoryview]:
-        """Return the batches that `PartitionStore.read` lends."""
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> tuple[list[memoryview], Rest]:
+        """Return the batches that `PartitionStore.read` lends, and what it leaves."""
         self._check_offset(start_offset)
         chunks: list[memoryview] = []
+        rest = Rest.NOTHING
         if start_offset >= end_offset:
-            return chunks
+            return chunks, rest
         for batch in self._batches_from(start_offset):
-            if batch.last_offset >= end_offset or (chunks and len(batch.data) > max_bytes):
+            if batch.last_offset >= end_offset:
+                break
+            if chunks and len(batch.data) > max_bytes:
+                rest = Rest.CUT
                 break
             chunks.append(memoryview(batch.data))
             max_bytes -= len(batch.data)
-        return chunks
+        return chunks, Rest.NEWER_SEGMENT if chunks and self._rolls_within(start_offset, end_offset) else rest
+
+    def _rolls_within(self, start_offset: int, end_offset: int) -> bool:
+        """True if a segment begins above `start_offset` and at or below `end_offset`."""
+        bases = [segment.base_offset for segment in self.segments]
+        return bisect_right(bases, start_offset) < bisect_right(bases, end_offset)
 
     def _check_offset(self, offset: int) -> None:
         if not self.log_start_offset <= offset <= self.log_end_offset:

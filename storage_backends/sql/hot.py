@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from threading import Lock
 
 from odradek.partitions.model import StoredBatch
+from odradek.storage_backends.interface import Rest
 
 
 class HotTail:
@@ -29,8 +30,8 @@ class HotTail:
             self._last_offsets += [batch.last_offset for batch in batches]
             self._tails.count(self, sum([len(batch.data) for batch in batches]))
 
-    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> list[memoryview] | None:
-        """See `PartitionStore.read`; None if `start_offset` is before the kept batches."""
+    def read(self, start_offset: int, end_offset: int, max_bytes: int) -> tuple[list[memoryview], Rest] | None:
+        """See `PartitionStore.read`: the batches and what it leaves; None if `start_offset` is before the kept ones."""
         with self._tails.lock:
             if start_offset < self.start_offset:
                 return None
@@ -38,12 +39,14 @@ class HotTail:
             at = bisect_left(self._last_offsets, start_offset, self._first)
             while at < len(self.batches):
                 batch = self.batches[at]
-                if batch.last_offset >= end_offset or (chunks and len(batch.data) > max_bytes):
+                if batch.last_offset >= end_offset:
                     break
+                if chunks and len(batch.data) > max_bytes:
+                    return chunks, Rest.CUT
                 chunks.append(memoryview(batch.data))
                 max_bytes -= len(batch.data)
                 at += 1
-            return chunks
+            return chunks, Rest.NOTHING
 
     def forget(self, end_offset: int) -> None:
         """Drop all batches; the log ends at `end_offset`."""

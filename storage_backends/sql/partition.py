@@ -13,6 +13,7 @@ from odradek.storage_backends.interface import (
     NO_ROWS,
     LogPolicy,
     OffsetNotInStoreError,
+    Rest,
     SegmentDraft,
     SegmentInfo,
     StoreError,
@@ -34,10 +35,11 @@ __all__ = ["SqlPartition"]
 class SqlLease:
     """Batches as ordinary objects; `release` only drops the references."""
 
-    __slots__ = ("chunks", "size_bytes")
+    __slots__ = ("chunks", "rest", "size_bytes")
 
-    def __init__(self, chunks: Sequence[memoryview]) -> None:
+    def __init__(self, chunks: Sequence[memoryview] = (), rest: Rest = Rest.NOTHING) -> None:
         self.chunks = chunks
+        self.rest = rest
         self.size_bytes = sum([len(chunk) for chunk in chunks])
 
     def release(self) -> None:
@@ -139,19 +141,19 @@ class SqlPartition:
             borders = state.borders_after(start_offset)
         # As in Kafka a read ends with its segment, unless the segment has nothing left to read.
         for border in borders if start_offset < end_offset else ():
-            chunks = self._read(start_offset, min(border, end_offset), max_bytes)
+            chunks, rest = self._read(start_offset, min(border, end_offset), max_bytes)
             if chunks or border >= end_offset:
                 with self._using() as state:
                     _check_within(state, start_offset)  # retention may have deleted rows before they were read
-                return SqlLease(chunks)
-        return SqlLease(())
+                return SqlLease(chunks, Rest.NEWER_SEGMENT if borders[0] <= end_offset and len(borders) > 1 else rest)
+        return SqlLease()
 
-    def _read(self, start_offset: int, end_offset: int, max_bytes: int) -> Sequence[memoryview]:
-        chunks = self._tail.read(start_offset, end_offset, max_bytes)
-        if chunks is None:
+    def _read(self, start_offset: int, end_offset: int, max_bytes: int) -> tuple[Sequence[memoryview], Rest]:
+        found = self._tail.read(start_offset, end_offset, max_bytes)
+        if found is None:
             with self._store.database.reading(f"reading {self._key}") as connection:
-                chunks = queries.read(connection, self.log, start_offset, end_offset, max_bytes)
-        return chunks
+                found = queries.read(connection, self.log, start_offset, end_offset, max_bytes)
+        return found
 
     def is_hot(self, start_offset: int) -> bool:
         """See `PartitionStore.is_hot`: True if the batches are in memory."""

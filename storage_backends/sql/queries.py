@@ -6,6 +6,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, text
 
 from odradek.partitions.model import AbortedTransaction
+from odradek.storage_backends.interface import Rest
 from odradek.storage_backends.sql.state import LogState, SegmentState
 
 MAX_ROWS: Final = 1000
@@ -76,14 +77,15 @@ def load(connection: Connection, log: int) -> LogState:
     )
 
 
-def read(connection: Connection, log: int, start: int, end: int, max_bytes: int) -> list[memoryview]:
-    """Return the batches that `PartitionStore.read` lends."""
+def read(connection: Connection, log: int, start: int, end: int, max_bytes: int) -> tuple[list[memoryview], Rest]:
+    """Return the batches that `PartitionStore.read` lends, and what it leaves."""
     sizes = _rows(connection, _SIZES, {"log": log, "start": start, "end": end, "rows": MAX_ROWS})
     last = _last_within(sizes, max_bytes)
     if last < 0:
-        return []
+        return [], Rest.NOTHING
     rows = _rows(connection, _RECORDS, {"log": log, "start": start, "last": last})
-    return [memoryview(bytes(records)) for (records,) in rows]
+    is_cut = last < sizes[-1][0] or len(sizes) == MAX_ROWS
+    return [memoryview(bytes(records)) for (records,) in rows], Rest.CUT if is_cut else Rest.NOTHING
 
 
 def read_since(

@@ -10,6 +10,7 @@ from odradek.storage_backends.interface import (
     LogPolicy,
     OffsetNotInStoreError,
     PartitionStore,
+    Rest,
     Store,
     StoreError,
     StoreLockedError,
@@ -134,6 +135,42 @@ class _Reading(_Fixtures):
             1
         ] * 4
         assert read_all(log, 1, max_bytes=size * 2) == joined(batches[1:])
+
+    def test_what_a_read_has_left(self, log: PartitionStore) -> None:
+        batches = [make_batch(n, payload=b"x" * 100) for n in range(4)]
+        log.commit([LogWrite(batches[:2])], sync=False)
+        log.commit([LogWrite(batches[2:])], sync=False)
+        size = len(batches[0].data)
+
+        def rest(start: int, end: int, max_bytes: int) -> Rest:
+            lease = log.read(start, end, max_bytes)
+            try:
+                return lease.rest
+            finally:
+                lease.release()
+
+        for max_bytes in (0, size, size * 2, size * 2 + 1):
+            assert rest(0, 4, max_bytes) is Rest.CUT
+        assert rest(0, 4, size * 4) is rest(2, 4, size * 2) is rest(3, 4, 0) is Rest.NOTHING
+        assert rest(0, 1, 0) is rest(0, 1, size) is rest(0, 2, size * 2) is Rest.NOTHING
+        assert rest(4, 4, 0) is rest(2, 1, 0) is Rest.NOTHING
+
+    def test_a_read_that_begins_in_an_older_segment(self, store: Store) -> None:
+        log = store.open(KEY, LogPolicy(segment_bytes=1000))
+        fill(log, 40)
+        newest = log.segments()[-1].base_offset
+        assert newest > 1
+        cases = {
+            (0, 40): Rest.NEWER_SEGMENT,
+            (newest - 1, newest): Rest.NEWER_SEGMENT,
+            (newest - 1, newest + 1): Rest.NEWER_SEGMENT,
+            (newest, 40): Rest.NOTHING,
+            (40, 40): Rest.NOTHING,
+        }
+        for (start, end), expected in cases.items():
+            lease = log.read(start, end, _BIG)
+            assert (start, end, lease.rest) == (start, end, expected)
+            lease.release()
 
     def test_outside_the_log_is_an_error(self, log: PartitionStore) -> None:
         fill(log, 4)

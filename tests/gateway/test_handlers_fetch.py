@@ -88,6 +88,49 @@ def test_a_fetch_waits_for_min_bytes(shared_broker, client, waiting, topic):
     assert base_offsets(part) == [0, 1]
 
 
+@pytest.mark.parametrize("version", [4, 12])
+def test_bytes_that_do_not_fit_count_as_available(client, topic, version):
+    """Waiting could not make the answer larger. The fetch would wait for 24 days."""
+    for _ in range(3):
+        client.produce(topic, batch_of(b"x" * 1000))
+    request = fetch_request(topic, [(0, 0)], max_wait_ms=FOREVER_MS, min_bytes=1500, partition_max_bytes=1500)
+    [part] = parts_of(client.call(request, version))
+    assert (base_offsets(part), part.high_watermark) == ([0], 3)
+
+
+def test_a_batch_larger_than_what_is_left_of_the_request_counts_as_available(client, topic):
+    client.create_topic(f"{topic}-wide", 2)
+    for part in range(2):
+        client.produce(f"{topic}-wide", batch_of(b"x" * 1000), part)
+    asked = fetch_request(f"{topic}-wide", [(0, 0), (1, 0)], max_wait_ms=FOREVER_MS, min_bytes=1500, max_bytes=1500)
+    assert [base_offsets(part) for part in parts_of(client.call(asked))] == [[0], []]
+
+
+def test_a_partition_counts_up_to_its_own_limit_only(shared_broker, client, waiting, topic):
+    """As in Kafka: the backlog of one partition is not enough, so the fetch waits for the other's records."""
+    client.create_topic(f"{topic}-wide", 2)
+    for _ in range(5):
+        client.produce(f"{topic}-wide", batch_of(b"x" * 1000))
+    fetched = waiting.send(
+        fetch_request(
+            f"{topic}-wide", [(0, 0), (1, 0)], max_wait_ms=FOREVER_MS, min_bytes=2500, partition_max_bytes=1500
+        )
+    )
+    await_waiting(shared_broker, f"{topic}-wide", 1)
+    client.produce(f"{topic}-wide", batch_of(b"x" * 1000), 1)
+    assert [base_offsets(part) for part in parts_of(waiting.receive(fetched))] == [[0], [0]]
+
+
+def test_a_reader_of_an_older_segment_does_not_wait(client, topic):
+    """A read ends with its segment, so that waiting could not make the answer larger."""
+    client.create_topic(f"{topic}-rolled", segment_bytes=str(1 << 20))
+    for _ in range(3):
+        client.produce(f"{topic}-rolled", batch_of(b"x" * 600_000))
+    asked = fetch_request(f"{topic}-rolled", [(0, 0)], max_wait_ms=FOREVER_MS, min_bytes=20_000_000)
+    [part] = parts_of(client.call(asked))
+    assert base_offsets(part) == [0]
+
+
 def test_a_fetch_that_has_waited_long_enough_is_answered_empty(client, topic):
     [part] = parts_of(client.call(fetch_request(topic, [(0, 0)], max_wait_ms=50)))
     assert (part.error_code, part.high_watermark, bytes(part.records)) == (0, 0, b"")
