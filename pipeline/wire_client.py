@@ -79,7 +79,7 @@ _OURS: Final[Mapping[ApiKey, tuple[int, int]]] = {
     ApiKey.LIST_OFFSETS: (1, 9),
     ApiKey.FIND_COORDINATOR: (0, 3),
     ApiKey.LIST_GROUPS: (4, 5),
-    ApiKey.OFFSET_COMMIT: (2, 8),
+    ApiKey.OFFSET_COMMIT: (2, 9),
     ApiKey.OFFSET_FETCH: (2, 7),
 }
 """The supported versions. Fetch 17 and 18 are for replicas. In these versions requests for groups are for one group,

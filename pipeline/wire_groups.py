@@ -61,7 +61,7 @@ class WireGroups:
 
     def _committed(self, group: str) -> dict[TopicPartition, Committed]:
         request = OffsetFetchRequest(group_id=group, topics=None)
-        answer = self._client.request(request, OffsetFetchResponse, self._coordinator(group))
+        answer = self._client.request(request, OffsetFetchResponse, self.coordinator(group))
         check(answer.error_code, f"the offsets of group {group!r}")
         found: dict[TopicPartition, Committed] = {}
         for topic in answer.topics:
@@ -92,13 +92,14 @@ class WireGroups:
             topics.setdefault(place.topic, []).append(part)
         listed = [OffsetCommitRequestTopic(name=name, partitions=tuple(parts)) for name, parts in topics.items()]
         request = OffsetCommitRequest(group_id=group, topics=tuple(listed))
-        answer = self._client.request(request, OffsetCommitResponse, self._coordinator(group))
+        answer = self._client.request(request, OffsetCommitResponse, self.coordinator(group))
         for topic in answer.topics:
             for part in topic.partitions:
                 what = f"the commit of group {group!r} for {topic.name}-{part.partition_index}"
                 check(part.error_code, what)
 
-    def _coordinator(self, group: str) -> int:
+    def coordinator(self, group: str) -> int:
+        """Return the id of the broker that coordinates the group. Raises BrokerError while there is none."""
         answer = self._client.request(FindCoordinatorRequest(key=group), FindCoordinatorResponse)
         check(answer.error_code, f"the coordinator of group {group!r}")
         if answer.node_id < 0:

@@ -13,6 +13,7 @@ VERSION: Final = "0.1.0"
 """The version in pyproject.toml. Reading it from the installed distribution would take 5% of a broker's start time."""
 
 COMMANDS = {
+    "demo": "See it work in 20 seconds: two crashes, nothing lost.",
     "serve": "Run a broker.",
     "topics": "List, create, describe, alter and delete topics.",
     "produce": "Send the lines of stdin to a topic.",
@@ -32,16 +33,33 @@ COMMANDS = {
 """The commands and their summaries. The module of a command has the command's name."""
 
 ELSEWHERE = {
+    "demo": "odradek.pipeline.demo.command",
     "pipeline": "odradek.pipeline.cli.pipeline",
     "mirror": "odradek.pipeline.cli.mirror",
     "simulate": "odradek.gateway.testing.simulation.command",
 }
 """The modules of commands in layers above this package. They must not be imported here, so they are loaded by name."""
 
+FIRST_STEPS = """\
+Odradek: the Kafka you pip install, and tools that work with any Kafka. Start with one of these:
+
+  odradek demo                                  see it work, in 20 seconds
+  odradek serve                                 run a broker at 127.0.0.1:9092, with its data in ./odradek-data
+
+and, while the broker runs, in another terminal:
+
+  echo hello | odradek produce greetings
+  odradek consume greetings --from earliest
+
+`odradek --help` lists all commands, `odradek COMMAND --help` describes one, with examples.
+"""
+"""What `odradek` without arguments prints."""
+
 EPILOG = f"""\
 \b
 Examples:
-  odradek serve --data ./kafka
+  odradek demo
+  odradek serve
   odradek topics create hello --partitions 3
   echo 'to all' | odradek produce hello
   odradek consume hello --from earliest
@@ -66,6 +84,17 @@ class OdradekGroup(click.Group):
         module = ELSEWHERE.get(cmd_name, f"odradek.gateway.cli.{cmd_name}")
         command: Any = getattr(importlib.import_module(module), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's. Wrong usage for a name that is similar to a command's names that command."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            for close in difflib.get_close_matches(args[0], COMMANDS, n=1):
+                ctx.fail(f"there is no command {args[0]!r}; did you mean `odradek {close}`?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -104,14 +133,21 @@ def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> 
 
 
 @click.group(
-    cls=OdradekGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=OdradekGroup,
+    invoke_without_command=True,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Print the version."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log what the Kafka client does, on stderr.")
-def cli(*, verbose: bool) -> None:
+@click.pass_context
+def cli(context: click.Context, *, verbose: bool) -> None:
     """Odradek: the Kafka you pip install, and tools that work with any Kafka."""
+    if context.invoked_subcommand is None:
+        click.echo(FIRST_STEPS, nl=False)
+        return
     if verbose:
         import logging
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.data_options import check_there, config_option, data_option, directory_of, url_of
 from odradek.gateway.cli.errors import CliError
 from odradek.gateway.cli.output import counted, note, table
-from odradek.gateway.cli.serve import load, storage_url
+from odradek.gateway.cli.serve import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +25,8 @@ EPILOG = """\
 \b
 When the metadata log (the directory __cluster_metadata-0.…) is damaged or lost, the broker does not start. The first
 command shows what can be rebuilt, the second rebuilds it; a damaged metadata log is kept under another name:
-  odradek recover --data ./odradek-data
-  odradek recover --data ./odradek-data --yes
+  odradek recover
+  odradek recover --yes
 
 \b
 Topic names, topic ids and partition counts come from the partitions' directories. Everything else (settings, quotas,
@@ -54,15 +55,7 @@ Exit codes: 0 done, or shown what would be done; 1 not possible (one line on std
 
 
 @click.command("recover", epilog=EPILOG)
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    envvar="ODRADEK_DATA",
-    default=Path("odradek-data"),
-    show_default=True,
-    show_envvar=True,
-    help="Directory of the data; no broker may be running on it.",
-)
+@data_option("Directory of the data; no broker may be running on it")
 @click.option(
     "--adopt", metavar="TOPIC|DIRECTORY", help="Make a topic whose logs were set aside a topic of the cluster again."
 )
@@ -75,17 +68,12 @@ Exit codes: 0 done, or shown what would be done; 1 not possible (one line on std
     multiple=True,
     help="The number of partitions of a topic, if some were never used and so have no directory. Repeatable.",
 )
-@click.option(
-    "--config",
-    "file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The broker's configuration file, for node.id and the settings of internal topics.",
-)
+@config_option
 @click.option("--set", "settings", type=Assignment(), multiple=True, help="One setting by Kafka's name. Repeatable.")
 @click.option("--yes", is_flag=True, help="Make the changes. Without --yes they are only shown.")
 def recover(
     *,
-    data: Path,
+    data: Path | None,
     adopt: str | None,
     delete_strays: bool,
     counts: Sequence[tuple[str, str]],
@@ -96,11 +84,11 @@ def recover(
     """Rebuild a lost metadata log from the partitions' directories; adopt or delete logs that were set aside."""
     if adopt is not None and delete_strays:
         raise click.UsageError("--adopt and --delete-strays exclude each other")
-    if not data.is_dir():
-        raise CliError(f"there is no directory {data}")
+    directory = directory_of(data, file, dict(settings), command="odradek recover")
+    check_there(url_of(directory))
     logging.basicConfig(format="%(levelname)s: %(message)s")
-    config = load(file, dict(settings) | {"odradek.storage": storage_url(data)})
-    _Recovery(config, data, _numbers(counts), yes=yes).run(adopt, delete_strays=delete_strays)
+    config = load(file, dict(settings) | {"odradek.storage": url_of(directory)})
+    _Recovery(config, directory, _numbers(counts), yes=yes).run(adopt, delete_strays=delete_strays)
 
 
 def _numbers(counts: Sequence[tuple[str, str]]) -> "Mapping[str, int]":

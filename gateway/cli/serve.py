@@ -9,11 +9,19 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import click
 
 from odradek.gateway.cli.assignment import Assignment
+from odradek.gateway.cli.data_options import (
+    DEFAULT_DATA,
+    check_one,
+    config_option,
+    data_option,
+    overrides_of,
+    storage_option,
+)
 from odradek.gateway.cli.errors import CliError, EndedError
 from odradek.gateway.cli.signals import stop_noticed, stop_when_stdin_ends
 from odradek.gateway.quick_import import collector_paused
@@ -25,7 +33,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
-DEFAULT_DATA = "odradek-data"
 LOG_FORMAT = "%(asctime)s.%(msecs)03dZ level=%(levelname)s{node} logger=%(name)s %(message)s"
 LOG_TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
@@ -90,17 +97,8 @@ def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: o
     type=Address(1),
     help="The address that clients are given to connect to. [env var: ODRADEK_ADVERTISE; default: that of --listen]",
 )
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the data, created if missing. [env var: ODRADEK_DATA; default: ./odradek-data]",
-)
-@click.option(
-    "--storage",
-    metavar="URL",
-    help="The storage for the data, instead of --data: memory://, lmdb:///path, sqlite:///file or "
-    "postgresql+psycopg://user@host/database (the last two: pip install 'odradek[sql]'). [env var: ODRADEK_STORAGE]",
-)
+@data_option("Directory of the data, created if missing")
+@storage_option
 @click.option(
     "--brokers",
     type=click.IntRange(1, 100),
@@ -114,14 +112,7 @@ def _end_with_stdin(_context: click.Context, _option: click.Parameter, wanted: o
     help="The address that serves Prometheus and health checks: /metrics, /health/live, /health/ready (pip install "
     "'odradek[metrics]'). [env var: ODRADEK_METRICS_LISTEN; default: none]",
 )
-@click.option(
-    "--config",
-    "file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="ODRADEK_CONFIG",
-    show_envvar=True,
-    help="A TOML file, or a Kafka server.properties.",
-)
+@config_option
 @click.option("--set", "settings", type=Assignment(), multiple=True, help="One setting by Kafka's name. Repeatable.")
 @click.option(
     "--log-level",
@@ -167,8 +158,7 @@ def serve(
     log_node: int | None,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Prints one line once it is ready."""
-    if data is not None and storage is not None:
-        raise click.UsageError("--data and --storage exclude each other")
+    check_one(data, storage)
     as_json = log_format == "json"
     if brokers is not None:
         _check_alone(advertise=advertise, storage=storage, config=file)
@@ -225,7 +215,7 @@ def _serve_brokers(
     _log_to_stderr(log_level, as_json=as_json)
     if listen is None:
         listen = Address(0).convert(os.environ.get("ODRADEK_LISTEN", DEFAULT_LISTEN), None, None)
-    directory = data or Path(os.environ.get("ODRADEK_DATA", DEFAULT_DATA))
+    directory = data or Path(os.environ.get("ODRADEK_DATA") or DEFAULT_DATA)
     if metrics is None and os.environ.get("ODRADEK_METRICS_LISTEN"):
         metrics = Address(0).convert(os.environ["ODRADEK_METRICS_LISTEN"], None, None)
 
@@ -267,16 +257,7 @@ def _overrides(
         overrides["listeners"] = f"PLAINTEXT://{_text_of(listen)}"
     if advertise is not None:
         overrides["advertised.listeners"] = f"PLAINTEXT://{_text_of(advertise)}"
-    if data is not None:
-        overrides["odradek.storage"] = storage_url(data)
-    if storage is not None:
-        overrides["odradek.storage"] = storage
-    return overrides
-
-
-def storage_url(data: Path) -> str:
-    """The storage URL of a data directory."""
-    return f"lmdb://{quote(str(data.absolute()))}"
+    return overrides | overrides_of(data, storage)
 
 
 def load(file: Path | None, overrides: dict[str, str]) -> "BrokerConfig":

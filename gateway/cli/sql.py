@@ -4,7 +4,6 @@ import base64
 import contextlib
 import csv
 import json
-import os
 import sys
 from decimal import Decimal
 from itertools import islice
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from odradek.gateway.cli.data_options import check_there, config_option, data_option, storage_of, storage_option
 from odradek.gateway.cli.errors import CliError
 from odradek.gateway.cli.output import counted, table
-from odradek.gateway.cli.serve import storage_url
 
 if TYPE_CHECKING:
     from odradek.gateway.sql.results import Result, SqlSession
@@ -35,7 +34,7 @@ contains only committed records. Names such as my-topic are written "my-topic". 
 Examples, over a topic such as `echo '{"carrier": "UA"}' | odradek produce flights` makes it:
   odradek sql "SELECT as_text(value) FROM flights WHERE partition = 0 AND offset >= 0 LIMIT 10"
   odradek sql "SELECT as_json(value) ->> 'carrier' AS carrier, count(*) FROM flights GROUP BY 1" --json
-  odradek sql "SELECT partition, max(as_time(timestamp)) FROM flights GROUP BY 1" --data ./odradek-data
+  odradek sql "SELECT partition, max(as_time(timestamp)) FROM flights GROUP BY 1"
 
 \b
 Conditions on partition, offset and timestamp limit what is read; others are checked on every record. A join of two
@@ -49,17 +48,9 @@ Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
 
 @click.command("sql", epilog=EPILOG)
 @click.argument("statement", required=False)
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the data. [env var: ODRADEK_DATA; default: ./odradek-data]",
-)
-@click.option(
-    "--storage",
-    metavar="URL",
-    help="A storage URL instead of --data, as for `odradek serve`: lmdb:///path, sqlite:///file or "
-    "postgresql+psycopg://user@host/database. [env var: ODRADEK_STORAGE]",
-)
+@data_option()
+@storage_option
+@config_option
 @click.option("--json", "form", flag_value="json", help="Print a JSON array of objects.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV with a line of names.")
 @click.option(
@@ -68,7 +59,13 @@ Exit codes: 0 done; 1 not possible (one line on stderr says why); 2 wrong usage.
     help="Write the missing rows of a topic with odradek.sql.columns=true; a broker may be running.",
 )
 def sql(
-    *, statement: str | None, data: Path | None, storage: str | None, form: str | None, backfill: str | None
+    *,
+    statement: str | None,
+    data: Path | None,
+    storage: str | None,
+    file: Path | None,
+    form: str | None,
+    backfill: str | None,
 ) -> None:
     """Run a SQL statement over topics, whether a broker is running or not."""
     from odradek.gateway.sql.results import SqlError
@@ -77,7 +74,8 @@ def sql(
 
     if (statement is None) == (backfill is None):
         raise click.UsageError("give either a statement or --backfill TOPIC")
-    url = _url(data, storage)
+    url = storage_of(data, storage, file)
+    check_there(url)
     try:
         if backfill is not None:
             click.echo(f"Filled in {counted(_fill(url, backfill), 'record')}.")
@@ -86,14 +84,6 @@ def sql(
                 _print(session.run(statement), form)
     except (SqlError, StoreError, StoreUrlError) as error:
         raise CliError(str(error)) from error
-
-
-def _url(data: Path | None, storage: str | None) -> str:
-    if data is not None and storage is not None:
-        raise click.UsageError("--data and --storage exclude each other")
-    if data is None:
-        storage = storage or os.environ.get("ODRADEK_STORAGE")
-    return storage or storage_url(data or Path(os.environ.get("ODRADEK_DATA") or "odradek-data"))
 
 
 def _session(url: str) -> "SqlSession":

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 from odradek.coordinator.configs.definition import ConfigValue
 from odradek.coordinator.configs.layers import BrokerLayers
@@ -105,7 +106,7 @@ class BrokerConfig:
             node=node,
             node_id=node.node_id,
             rack=optional(layers, "broker.rack"),
-            storage_url=_storage_url(layers),
+            storage_url=storage_url_of(layers),
             listeners=node.listeners,
             advertised_listeners=node.advertised_listeners,
             max_connections_per_ip_overrides=_per_ip(layers),
@@ -218,7 +219,12 @@ def _int(layers: BrokerLayers, name: str) -> int:
     return value
 
 
-def _storage_url(layers: BrokerLayers) -> str:
+STORAGE_SETTINGS: Final = ("odradek.storage", "log.dirs", "log.dir")
+"""The settings that say where a broker's data are; the first that is set decides."""
+
+
+def storage_url_of(layers: BrokerLayers) -> str:
+    """The URL of a broker's data, of `STORAGE_SETTINGS` and their defaults. Raises ConfigError."""
     url = optional(layers, "odradek.storage")
     if url is not None:
         return url
@@ -227,7 +233,7 @@ def _storage_url(layers: BrokerLayers) -> str:
         raise ConfigError(
             f"log.dirs names {1 + len(others)} directories; this version keeps its data in one", "log.dirs"
         )
-    return f"lmdb://{Path(first).absolute()}"
+    return f"lmdb://{quote(str(Path(first).absolute()))}"
 
 
 def _per_ip(layers: BrokerLayers) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ from odradek.coordinator.configs.errors import ConfigRefusedError
 from odradek.coordinator.configs.layers import BrokerLayers
 from odradek.coordinator.configs.limits import check_limit
 from odradek.coordinator.configs.tables import broker_definition
-from odradek.gateway.config.broker_config import BrokerConfig
+from odradek.gateway.config.broker_config import STORAGE_SETTINGS, BrokerConfig, storage_url_of
 from odradek.gateway.config.errors import ConfigError
 from odradek.gateway.config.protections import check_protections
 from odradek.gateway.config.python_values import SettingValue, setting_texts
@@ -43,11 +43,7 @@ def load_config(
     Warns of settings that are unknown. Raises ConfigError with the setting, its source and the allowed values.
     """
     variables = os.environ if environ is None else environ
-    settings: Settings = {name: Setting(text, "default") for name, text in (defaults or {}).items()}
-    if file is not None:
-        settings.update(read_file(file))
-    settings.update(read_environment(variables))
-    settings.update({name: Setting(text, "command line") for name, text in setting_texts(overrides).items()})
+    settings = _merged(file, overrides, variables, defaults)
     _join_ids(settings)
     _add_defaults_of_clusters(settings)
     warn_of_unknown(settings)
@@ -61,6 +57,35 @@ def load_config(
         if error.setting not in settings:
             raise
         raise ConfigError(f"{error} ({settings[error.setting].source})", error.setting) from error
+
+
+def load_storage_url(
+    file: Path | None = None,
+    overrides: Mapping[str, SettingValue] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> str:
+    """The storage URL that a broker has with these sources, for commands that work on its data without it.
+
+    The other settings are neither checked nor warned of. Raises ConfigError.
+    """
+    settings = _merged(file, overrides, os.environ if environ is None else environ, None)
+    wanted = {name: settings[name].text for name in STORAGE_SETTINGS if name in settings}
+    return storage_url_of(BrokerLayers(wanted))
+
+
+def _merged(
+    file: Path | None,
+    overrides: Mapping[str, SettingValue] | None,
+    environ: Mapping[str, str],
+    defaults: Mapping[str, str] | None,
+) -> Settings:
+    """The settings of all sources; later sources take precedence. Raises ConfigError for a file or value not read."""
+    settings: Settings = {name: Setting(text, "default") for name, text in (defaults or {}).items()}
+    if file is not None:
+        settings.update(read_file(file))
+    settings.update(read_environment(environ))
+    settings.update({name: Setting(text, "command line") for name, text in setting_texts(overrides).items()})
+    return settings
 
 
 def _join_ids(settings: Settings) -> None:

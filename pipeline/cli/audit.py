@@ -33,7 +33,12 @@ class ElsewhereType(click.ParamType[tuple[str, str]]):
 @click.command()
 @click.argument("topic", type=TopicName())
 @click.option("--archive", metavar="PATH", type=Text(), help="Compare with an archived table.")
-@click.option("--data", metavar="DIR", type=Text(), help="Compare with a broker's data directory.")
+@click.option(
+    "--data",
+    metavar="DIR",
+    type=Text(),
+    help="Compare with a broker's data directory, as --data of `odradek serve` (there by default ./odradek-data).",
+)
 @click.option(
     "--against", metavar="HOST:PORT/TOPIC", type=ElsewhereType(), help="Compare with a topic of another cluster."
 )

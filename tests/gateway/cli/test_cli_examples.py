@@ -29,6 +29,8 @@ SIGNS = ("|", "<", ">")
 ON_SPARK = {("pipeline", name) for name in ("archive", "compact", "restore", "transform", "load", "export")}
 WITHOUT_END = ("serve", "--follow", "--continuous")
 """Examples with one of these words run until they are stopped, so they are only parsed."""
+ALONE = ("odradek demo",)
+"""Examples that their own tests run, since they take long: tests/pipeline/test_demo.py."""
 REFUSED = {
     "odradek transactions abort payments:3 --start-offset 1200": "no transaction is open in payments-3",
     "odradek cluster drain 3": "there is no broker 3 that serves",
@@ -147,7 +149,7 @@ def test_examples_run_as_they_stand(odradek, example_folder, path, monkeypatch):
     if path in {("topics",), ("topics", "create")}:  # examples of these commands create it
         odradek("topics", "delete", "hello")
     for example in examples(path):
-        if any(word in example.split() for word in WITHOUT_END):
+        if example in ALONE or any(word in example.split() for word in WITHOUT_END):
             command, words = resolve(shlex.split(example)[1:])
             command.make_context("odradek", words)
         else:

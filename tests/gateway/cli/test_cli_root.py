@@ -1,6 +1,7 @@
 """The root command: help, exit codes, imports, and its end when brokers or pipes go away."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -42,11 +43,30 @@ def test_version():
     assert project["version"] == VERSION
 
 
-def test_an_unknown_command_is_wrong_usage():
-    assert CliRunner().invoke(cli, ["sreve"]).exit_code == 2
+def test_without_arguments_the_first_steps_are_printed():
+    result = CliRunner().invoke(cli, [], prog_name="odradek")
+    assert result.exit_code == 0
+    named = re.findall(r"odradek ([a-z]+)", result.stdout)
+    assert named == ["demo", "serve", "produce", "consume"]
+    assert "odradek --help" in result.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["consume", "--help"], ["groups", "--help"]])
+@pytest.mark.parametrize(("typed", "meant"), [("sreve", "serve"), ("topic", "topics"), ("dmo", "demo")])
+def test_an_unknown_command_is_wrong_usage_and_names_the_similar_one(typed, meant):
+    result = CliRunner().invoke(cli, [typed])
+    assert result.exit_code == 2
+    assert f"did you mean `odradek {meant}`?" in result.stderr
+
+
+def test_an_unknown_command_that_is_like_none():
+    result = CliRunner().invoke(cli, ["xyzzy"])
+    assert result.exit_code == 2
+    assert "No such command 'xyzzy'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], *[[name, "--help"] for name in ("serve", "consume", "groups", "demo")]]
+)
 def test_help_imports_neither_kafka_nor_rich_nor_trio(arguments):
     program = (
         "import sys\nfrom odradek.gateway.cli.main import cli\n"
