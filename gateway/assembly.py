@@ -12,7 +12,8 @@ from odradek.gateway.env.request_times import RequestTimes
 from odradek.gateway.env.side_work import SideWork
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeAlias
 
     from odradek.gateway.config import BrokerConfig
     from odradek.gateway.coordinators.groups import GroupCoordinator
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from odradek.gateway.replication.replicas import Replicas
     from odradek.partitions.fetching.sessions import FetchSessions
 
+    Intercept: TypeAlias = Callable[[Any, Any, Any], Any]
+    """Gives a request its route: takes the context, the message and the usual route, and returns a route."""
+
 
 class Services:
     """One broker's services.
@@ -44,7 +48,8 @@ class Services:
     registration and shutdown. `advertised` maps a listener's name to the host and port for clients,
     `advertised_controllers` does so for controllers' listeners. `loop` counts the turns of the event loop that took too
     long. `inspection` runs work on clients' records in worker threads, `matching` runs regular expressions. `outbox` is
-    None if the store has none.
+    None if the store has none. `intercept` may give a decoded request another route, for tests; it is None in
+    production.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class Services:
         replicas.backlog.on_change = self.request_memory.count
         self.request_times = RequestTimes(env.monotonic_us)
         self.stopping = False
+        self.intercept: Intercept | None = None
 
     @cached_property
     def fetch_sessions(self) -> FetchSessions:

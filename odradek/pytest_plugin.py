@@ -19,6 +19,9 @@ import pytest
 if TYPE_CHECKING:
     from odradek.gateway.testing.cluster import TestCluster
     from odradek.gateway.testing.in_process import TestBroker
+    from odradek.gateway.testing.kit.faults import Faults
+
+_BROKER: "pytest.StashKey[TestBroker]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,7 +40,30 @@ def kafka_broker(pytestconfig: pytest.Config) -> "Iterator[TestBroker]":
     storage = pytestconfig.getoption("--odradek-storage") or pytestconfig.getini("odradek_storage")
     lines: list[str] = pytestconfig.getini("odradek_config")
     with broker(storage, dict(_setting(line) for line in lines)) as running:
+        pytestconfig.stash[_BROKER] = running
         yield running
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Remove the faults that the test has armed. It fails here if one of them had to happen and has not."""
+    broker = item.config.stash.get(_BROKER, None)
+    if broker is not None and broker.has_faults:
+        _end(broker.faults)
+
+
+def _end(faults: "Faults") -> None:
+    try:
+        faults.check()
+    finally:
+        faults.clear()
+
+
+@pytest.fixture
+def kafka_faults(kafka_broker: "TestBroker") -> "Iterator[Faults]":
+    """The scripted faults of `kafka_broker`, which end with the test; also if `kafka_broker` is a fixture of yours."""
+    yield kafka_broker.faults
+    _end(kafka_broker.faults)
 
 
 def _setting(line: str) -> tuple[str, str]:

@@ -125,6 +125,9 @@ class Dispatcher:
             request, _ = decode(frame, body_at)
         except ProtocolError as error:
             raise PeerError(f"malformed {api_key.name} v{api_version}: {error}") from error
+        intercept = self._services.intercept
+        if intercept is not None:
+            route = intercept(ctx, request, route)
         return ctx, request, route
 
     @staticmethod

@@ -217,6 +217,11 @@ class FetchSessions:
     def __contains__(self, session_id: int) -> bool:
         return session_id in self._sessions
 
+    def partitions_of(self, session_id: int) -> tuple[Wanted, ...]:
+        """The partitions of a session, in its order; none if there is no such session."""
+        session = self._sessions.get(session_id)
+        return () if session is None else tuple(session.partitions.values())
+
     def open(self, request: FetchRequest, api_version: int, name_of: Names, now_ms: int) -> Fetch:
         """Process a request. The caller reads `wanted`, then calls `answer` for the response."""
         by_id = api_version >= TOPIC_IDS_SINCE
