@@ -12,10 +12,10 @@ import logging
 import resource
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
@@ -34,10 +34,10 @@ from odradek.gateway.early_imports import import_early
 from odradek.gateway.env.deadlines import Deadlines
 from odradek.gateway.env.environment import Environment, ProductionEnvironment
 from odradek.gateway.env.loop_watch import LoopRecord
+from odradek.gateway.env.outside_calls import OutsideCalls
 from odradek.gateway.env.repeats import REPORT_EVERY_S, Repeats
 from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
-from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError, first_error
 from odradek.gateway.lifecycle import Incarnation, NodeLife
 from odradek.gateway.maintenance.cleaner import LogCleaner
@@ -77,6 +77,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ALTER_PARTITION_VERSION: Final = 3
 SWITCH_INTERVAL_S: Final = 0.0005
@@ -423,7 +425,7 @@ class Running:
         self.host, self.port = broker.address
         self.config = broker.config
         self._broker = broker
-        self._token = trio.lowlevel.current_trio_token()
+        self._calls = OutsideCalls()
 
     @property
     def services(self) -> Services:
@@ -437,39 +439,14 @@ class Running:
 
     def stop(self) -> None:
         """Begin to drain; `run_broker` returns when that is done. No error if it has already ended."""
-        try:
-            self._token.run_sync_soon(self._broker.stop)
-        except trio.RunFinishedError:
-            return
+        self._calls.begin(self._broker.stop)
 
-    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Create a topic from another thread, and return when clients can use it.
+    def call(self, function: "Callable[[Services], Awaitable[T]]", timeout_s: float | None = None) -> T:
+        """Run `function` with the broker's services on its Trio thread, from another thread, and return its result.
 
-        Raises RuntimeError if it is refused, or if the metadata log is unavailable.
+        Raises what it raises, and what `OutsideCalls.run` does.
         """
-        # Trio cannot be called from a thread that runs another Trio loop, as a test's thread may.
-        in_own_thread(
-            lambda: trio.from_thread.run(self._create_topic, name, partitions, configs, trio_token=self._token)
-        )
-
-    async def _create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-        from odradek.coordinator.metadata.controller.create_topics import create_topics
-        from odradek.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-
-        wanted = CreatableTopic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=-1,
-            configs=tuple([CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]),
-        )
-        request = CreateTopicsRequest(topics=(wanted,))
-        try:
-            response = await self._broker.services.controller.decide(create_topics, request)
-        except CoordinatorUnavailable as error:
-            raise RuntimeError(f"cannot create topic {name}: the metadata log does not serve") from error
-        result = response.topics[0]
-        if result.error_code:
-            raise RuntimeError(f"cannot create topic {name}: {result.error_message}")
+        return self._calls.run(partial(function, self._broker.services), timeout_s)
 
 
 def _never() -> bool:
@@ -482,20 +459,22 @@ def run_broker(
     *,
     signals: bool = True,
     is_stopped: Callable[[], bool] = _never,
+    around: Callable[[Environment], Environment] | None = None,
 ) -> None:
     """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT, also at the start.
 
     `on_ready` is called on the Trio thread once the broker serves. With `signals` the process belongs to the broker:
     its limits are raised, and a service manager is notified when it serves and when it stops (`gateway.notify`).
-    `is_stopped` tells whether a signal came before this function received signals. Raises what `open_broker` raises; of
-    an exception group, the first exception.
+    `is_stopped` tells whether a signal came before this function received signals. `around` may replace the real
+    environment by one around it, for tests. Raises what `open_broker` raises; of an exception group, the first
+    exception.
     """
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         gc.set_threshold(COLLECT_AFTER_OBJECTS, OLDER_AFTER, OLDEST_AFTER)
         _allow_many_open_files()
     try:
-        trio.run(_run, config, on_ready, signals, is_stopped)
+        trio.run(_run, config, on_ready, signals, is_stopped, around)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 
@@ -522,10 +501,16 @@ class _Stop:
 
 
 async def _run(
-    config: BrokerConfig, on_ready: Callable[[Running], None], signals: bool, is_stopped: Callable[[], bool]
+    config: BrokerConfig,
+    on_ready: Callable[[Running], None],
+    signals: bool,
+    is_stopped: Callable[[], bool],
+    around: Callable[[Environment], Environment] | None,
 ) -> None:
     threads = config.commit_threads + config.inspect_threads + config.regex_threads
-    env = ProductionEnvironment(threads=threads, max_open_files=config.log_max_open_files)
+    env: Environment = ProductionEnvironment(threads=threads, max_open_files=config.log_max_open_files)
+    if around is not None:
+        env = around(env)
     stop = _Stop()
     async with trio.open_nursery() as nursery:
         if signals:

@@ -2,18 +2,20 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import sniffio
 
 from odradek.gateway.quick_import import collector_paused
 
 if TYPE_CHECKING:
+    from odradek.gateway.assembly import Services
     from odradek.gateway.config import BrokerConfig, SettingValue
+    from odradek.gateway.env.environment import Environment
     from odradek.gateway.process import Running
     from odradek.gateway.testing.kit.faults import Faults
     from odradek.gateway.testing.kit.interception import Interception
@@ -22,6 +24,9 @@ log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
+CALL_TIMEOUT_S = 30
+
+T = TypeVar("T")
 
 
 class TestBroker:
@@ -41,6 +46,7 @@ class TestBroker:
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._running: Running | None = None
+        self._around: list[Callable[[Environment], Environment]] = []
         self._intercept: Interception | None = None
         self.host = "127.0.0.1"
         self.port = 0
@@ -102,13 +108,38 @@ class TestBroker:
     def create_topic(self, name: str, partitions: int = 1, configs: "Mapping[str, SettingValue] | None" = None) -> None:
         """Create a topic. Raises RuntimeError with the broker's reason, ConfigError for a value of a wrong type."""
         from odradek.gateway.config.python_values import setting_texts
+        from odradek.gateway.testing.kit.topics import create_topic
 
-        self._started().create_topic(name, partitions, setting_texts(configs))
+        texts = setting_texts(configs)
+        self.call(lambda services: create_topic(services, name, partitions, texts))
 
-    def _started(self) -> "Running":
+    def call(self, function: "Callable[[Services], Awaitable[T]]", timeout_s: float | None = CALL_TIMEOUT_S) -> T:
+        """Run an asynchronous function on the broker's Trio thread with its services, and return its result.
+
+        For the kit itself, and for tests of what it does not offer; what `Services` contains is not a stable interface.
+        Raises what the function raises; TimeoutError, after the function has been cancelled, if there is no result
+        within `timeout_s` (None: wait for ever); RuntimeError if the broker does not run, or ends meanwhile.
+        """
+        from odradek.gateway.env.outside_calls import RunEndedError
+
         if self._running is None:
-            raise RuntimeError("the broker does not run")
-        return self._running
+            raise RuntimeError("the broker does not run: use it inside its `with` block, or after `start()`")
+        try:
+            return self._running.call(function, timeout_s)
+        except RunEndedError as error:
+            raise RuntimeError(f"the broker does not run: {error}") from (self._failure or error)
+
+    def around(self, wrap: "Callable[[Environment], Environment]") -> None:
+        """Replace the broker's environment (clocks, chance, network, store) by one around it, from the next start on.
+
+        The function that was given first is nearest to the real environment.
+        """
+        self._around.append(wrap)
+
+    def _wrapped(self, environment: "Environment") -> "Environment":
+        for wrap in self._around:
+            environment = wrap(environment)
+        return environment
 
     def restart(self) -> None:
         """Stop, and start again on the same port."""
@@ -120,7 +151,7 @@ class TestBroker:
             with collector_paused():
                 from odradek.gateway.process import run_broker
 
-            run_broker(self._settings(), self._on_ready, signals=False)
+            run_broker(self._settings(), self._on_ready, signals=False, around=self._wrapped)
         except BaseException as error:
             self._failure = error
             if self._running is not None:  # `stop` raises it, but until then clients are only refused
@@ -158,13 +189,13 @@ class TestBroker:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        await _in_thread(self.start)
+        await in_thread(self.start)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await _in_thread(self.stop)
+        await in_thread(self.stop)
 
 
 def broker(storage: str | Path = "memory://", config: "Mapping[str, SettingValue] | None" = None) -> TestBroker:
@@ -172,13 +203,12 @@ def broker(storage: str | Path = "memory://", config: "Mapping[str, SettingValue
     return TestBroker(storage, config)
 
 
-async def _in_thread(call: Callable[[], None]) -> None:
-    """Run `call` in a worker thread of the running event loop, trio's or asyncio's."""
+async def in_thread(call: Callable[[], T]) -> T:
+    """Run `call` in a worker thread of the running event loop, trio's or asyncio's, and return its result."""
     if sniffio.current_async_library() == "trio":
         import trio
 
-        await trio.to_thread.run_sync(call)
-    else:
-        import asyncio  # noqa: TID251 - the caller's loop, not ours
+        return await trio.to_thread.run_sync(call)
+    import asyncio  # noqa: TID251 - the caller's loop, not ours
 
-        await asyncio.to_thread(call)
+    return await asyncio.to_thread(call)
