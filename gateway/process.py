@@ -460,21 +460,22 @@ def run_broker(
     signals: bool = True,
     is_stopped: Callable[[], bool] = _never,
     around: Callable[[Environment], Environment] | None = None,
+    clock: trio.abc.Clock | None = None,
 ) -> None:
     """Run a broker until it is stopped: by `Running.stop`, or with `signals` by SIGTERM or SIGINT, also at the start.
 
     `on_ready` is called on the Trio thread once the broker serves. With `signals` the process belongs to the broker:
     its limits are raised, and a service manager is notified when it serves and when it stops (`gateway.notify`).
     `is_stopped` tells whether a signal came before this function received signals. `around` may replace the real
-    environment by one around it, for tests. Raises what `open_broker` raises; of an exception group, the first
-    exception.
+    environment by one around it, for tests, and `clock` the loop's. Raises what `open_broker` raises; of an exception
+    group, the first exception.
     """
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         gc.set_threshold(COLLECT_AFTER_OBJECTS, OLDER_AFTER, OLDEST_AFTER)
         _allow_many_open_files()
     try:
-        trio.run(_run, config, on_ready, signals, is_stopped, around)
+        trio.run(_run, config, on_ready, signals, is_stopped, around, clock=clock)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 

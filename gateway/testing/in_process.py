@@ -46,7 +46,11 @@ class TestBroker:
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._running: Running | None = None
-        self._around: list[Callable[[Environment], Environment]] = []
+        with collector_paused():
+            from odradek.gateway.testing.kit.clock import Clock
+
+        self.clock = Clock()
+        self._around: list[Callable[[Environment], Environment]] = [self.clock.around]
         self._intercept: Interception | None = None
         self.host = "127.0.0.1"
         self.port = 0
@@ -129,6 +133,17 @@ class TestBroker:
         except RunEndedError as error:
             raise RuntimeError(f"the broker does not run: {error}") from (self._failure or error)
 
+    @property
+    def now_ms(self) -> int:
+        """The broker's wall clock, milliseconds since the epoch."""
+        return self.clock.now_ms
+
+    def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
+    ) -> None:
+        """Let time pass for the broker; returns when what became due has been done. See `Clock.advance`."""
+        self.clock.advance(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+
     def around(self, wrap: "Callable[[Environment], Environment]") -> None:
         """Replace the broker's environment (clocks, chance, network, store) by one around it, from the next start on.
 
@@ -151,7 +166,7 @@ class TestBroker:
             with collector_paused():
                 from odradek.gateway.process import run_broker
 
-            run_broker(self._settings(), self._on_ready, signals=False, around=self._wrapped)
+            run_broker(self._settings(), self._on_ready, signals=False, around=self._wrapped, clock=self.clock)
         except BaseException as error:
             self._failure = error
             if self._running is not None:  # `stop` raises it, but until then clients are only refused
