@@ -321,7 +321,7 @@ async def _assemble(
     )
     retention = RetentionTask(replicas, env, lambda: settings.config)
     cleaner = LogCleaner(replicas, retention, env, lambda: settings.config)
-    life = NodeLife(config, env, store, channels, controller, metadata, advertised, incarnation.id, replicas)
+    life = NodeLife(config, env, store, channels, controller, metadata, advertised, incarnation, replicas)
     outbox = _outbox(store, env, replicas, metadata, settings, controller)
     _act_on_metadata(metadata, settings, replicas, replication, groups, transactions, retention, cleaner, life, outbox)
     if config.node.is_alone:

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from uuid import UUID
 
 from odradek.coordinator.quorum.ballot import Ballot, grants
+from odradek.coordinator.quorum.epoch_allowance import MAX_EPOCH, EpochAllowance
 from odradek.coordinator.quorum.exchanges import Exchanges
 from odradek.coordinator.quorum.leadership import Leadership
 from odradek.coordinator.quorum.snapshots import Download, divergence_of
@@ -89,6 +90,7 @@ class Quorum:
         self._timing = timing
         self._chance = chance
         self._exchanges = Exchanges(timing)
+        self._allowance = EpochAllowance(now_ms)
         self._ballot: Ballot | None = None
         self._deadline_ms: int | None = None
         self._has_fetched = False
@@ -131,7 +133,12 @@ class Quorum:
 
     @property
     def _may_lead(self) -> bool:
-        """True if it may become leader. A removed voter may until that is committed: it may have the only full log."""
+        """True if it may become leader. A removed voter may until that is committed: it may have the only full log.
+
+        False in the last epoch, after which there is none to lead.
+        """
+        if self.epoch >= MAX_EPOCH:
+            return False
         named = self._log.voters
         if self.is_voter or named is None:
             return self.is_voter
@@ -246,15 +253,32 @@ class Quorum:
         if self._is_for_another(request.voter):
             return VoteAnswer(ErrorCode.INVALID_VOTER_KEY, self.epoch, self.leader_id)
         if request.epoch > self.epoch:
+            if refusal := self._refusal(request.candidate.id, request.epoch, now_ms):
+                return VoteAnswer(refusal, self.epoch, self.leader_id)
             self._unattach(request.epoch, now_ms)
-        is_fixed = self._log.voters is None and len(self._configured) > 0
-        known = not is_fixed or (self.is_voter and request.candidate.id in self.voters)
+        known = not self._has_fixed_voters or (self.is_voter and request.candidate.id in self.voters)
         granted = known and grants(request, self.state, self.election, self._log, has_fetched=self._has_fetched)
         if granted and not request.pre_vote and self.election.voted is None:
             self._set_election(ElectionState(self.epoch, NO_NODE, request.candidate))
             self._enter(State.UNATTACHED, self._election_deadline(now_ms))
         self._send(now_ms)
         return VoteAnswer(ErrorCode.NONE, self.epoch, self.leader_id, granted)
+
+    @property
+    def _has_fixed_voters(self) -> bool:
+        """True if the voters are those of the settings (`kraft.version` 0)."""
+        return self._log.voters is None and len(self._configured) > 0
+
+    def _refusal(self, sender: int, epoch: int, now_ms: int) -> ErrorCode:
+        """Returns why a request that may raise the epoch is refused before it changes anything; NONE if it is not.
+
+        With voters in the log a sender may be a voter by a record that this node does not have yet (KIP-853).
+        """
+        if sender < 0:
+            return ErrorCode.INVALID_REQUEST
+        if self._has_fixed_voters and sender not in self.voters:
+            return ErrorCode.INCONSISTENT_VOTER_SET
+        return ErrorCode.NONE if self._allowance.take(epoch - self.epoch, now_ms) else ErrorCode.INVALID_REQUEST
 
     def _is_for_another(self, voter: ReplicaKey | None) -> bool:
         """True if a request is addressed to another replica: another id, or this id with another directory."""
@@ -268,6 +292,8 @@ class Quorum:
             return EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         if self._is_for_another(request.voter):
             return EpochAnswer(ErrorCode.INVALID_VOTER_KEY, self.epoch, self.leader_id)
+        if refusal := self._refusal(request.leader_id, request.epoch, now_ms):
+            return EpochAnswer(refusal, self.epoch, self.leader_id)
         self._learn(request.epoch, request.leader_id, now_ms)
         if self.election.leader_id == request.leader_id != self.me.id:
             if self.state in _WAITING:
@@ -281,6 +307,8 @@ class Quorum:
         """Handle EndQuorumEpoch: the leader has resigned; its successors time out in turn, the first at once."""
         if request.epoch < self.epoch:
             return EpochAnswer(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
+        if refusal := self._refusal(request.leader_id, request.epoch, now_ms):
+            return EpochAnswer(refusal, self.epoch, self.leader_id)
         self._learn(request.epoch, request.leader_id, now_ms)
         if self.state is State.FOLLOWER and self.election.leader_id == request.leader_id:
             ranks = [each.id for each in request.successors]

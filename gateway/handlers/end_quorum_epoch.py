@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.handling.metadata_log import error_of_cluster
+from odradek.gateway.handling.metadata_log import error_of_cluster, note_refused
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
@@ -17,4 +17,6 @@ async def handle(ctx: RequestContext, request: EndQuorumEpochRequest) -> EndQuor
     asked = quorum.messages.asked_end(request)
     if error or asked is None:
         return EndQuorumEpochResponse(error_code=error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return quorum.messages.end_response(await quorum.ask(lambda now_ms: quorum.core.end_epoch(asked, now_ms)))
+    answer = await quorum.ask(lambda now_ms: quorum.core.end_epoch(asked, now_ms))
+    note_refused(ctx, answer.error, asked.epoch)
+    return quorum.messages.end_response(answer)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from odradek.gateway.handling.metadata_log import error_of_cluster
+from odradek.gateway.handling.metadata_log import error_of_cluster, note_refused
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.vote import VoteRequest, VoteResponse
@@ -17,4 +17,6 @@ async def handle(ctx: RequestContext, request: VoteRequest) -> VoteResponse:
     asked = quorum.messages.asked_vote(request)
     if error or asked is None:
         return VoteResponse(error_code=error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return quorum.messages.vote_response(await quorum.ask(lambda now_ms: quorum.core.vote(asked, now_ms)))
+    answer = await quorum.ask(lambda now_ms: quorum.core.vote(asked, now_ms))
+    note_refused(ctx, answer.error, asked.epoch)
+    return quorum.messages.vote_response(answer)

@@ -1,5 +1,6 @@
-"""Common parts of the quorum's requests: the check of the cluster id, and Fetch on a controller listener."""
+"""Common parts of the quorum's requests: checks, the log of refusals, and Fetch on a controller listener."""
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,10 @@ from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, Fe
 if TYPE_CHECKING:
     from odradek.gateway.quorum.changes import VoterChanges
 
+log = logging.getLogger(__name__)
+
 ENDPOINTS_SINCE: Final = 16
+_OF_STRANGERS: Final = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.INCONSISTENT_VOTER_SET})
 
 
 def error_of_cluster(ctx: RequestContext, cluster_id: str | None) -> ErrorCode:
@@ -18,6 +22,15 @@ def error_of_cluster(ctx: RequestContext, cluster_id: str | None) -> ErrorCode:
     own = ctx.services.quorum.cluster_id()
     is_other = bool(own) and cluster_id not in (None, "", own)
     return ErrorCode.INCONSISTENT_CLUSTER_ID if is_other else ErrorCode.NONE
+
+
+def note_refused(ctx: RequestContext, error: ErrorCode, epoch: int) -> None:
+    """Log a request of the quorum that no voter of it sends, with the peer; nothing for other errors."""
+    if error in _OF_STRANGERS:
+        text = "request of the quorum refused api=%s peer=%s epoch=%d error=%s"
+        repeats, peer = ctx.services.repeats, ctx.session.peer
+        host = ctx.session.peer_host
+        repeats.note((text, ctx.api_key, host), log, logging.WARNING, text, ctx.api_key.name, peer, epoch, error.name)
 
 
 def voter_changes(ctx: RequestContext) -> "VoterChanges":

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-from uuid import UUID
 
 import trio
 
@@ -13,6 +12,7 @@ from odradek.gateway.env.repeats import Repeats
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.errors import StartError, received_error
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
+from odradek.gateway.lifecycle.incarnation import Incarnation
 from odradek.gateway.metadata.channel import ControllerChannel, ControllerUnreachableError
 from odradek.gateway.metadata.publisher import MetadataPublisher
 from odradek.storage_backends.interface import StoreError
@@ -52,8 +52,9 @@ class BrokerLifecycle:
     """One incarnation of this broker. `listeners` are the advertised ones; `cluster_id()` is empty until it is known.
 
     `lost_for(time_ms)` returns the partitions that it leads and has not been able to write for `time_ms`. If there are
-    any, it requests to be fenced, so that other brokers lead them, and ends. If `incarnation_id` is already registered,
-    the registration is repeated, and keeps its epoch and state.
+    any, it requests to be fenced, so that other brokers lead them, and ends. If the incarnation is already registered,
+    the registration is repeated, and keeps its epoch and state. A broker that the controller dismisses although it does
+    not stop registers as a new incarnation: any peer may send a heartbeat with its epoch.
 
     `unfenced` is set when the controller first responds that the broker is unfenced, `released` when it may stop.
     """
@@ -67,7 +68,7 @@ class BrokerLifecycle:
         cluster_id: Callable[[], str],
         listeners: Mapping[str, tuple[str, int]],
         clean_end: CleanEnd,
-        incarnation_id: UUID,
+        incarnation: Incarnation,
         repeats: Repeats,
         lost_for: Callable[[int], Sequence[object]] = nothing_lost,
     ) -> None:
@@ -83,7 +84,8 @@ class BrokerLifecycle:
         self._clean_end = clean_end
         self._repeats = repeats
         self._lost_for = lost_for
-        self._incarnation_id = incarnation_id
+        self._incarnation = incarnation
+        self._is_dismissed = False
         self._is_fenced = True
         self._is_stopping = False
         self._changed = Signal()
@@ -104,7 +106,9 @@ class BrokerLifecycle:
                 known = await self._heartbeat(want_fence=bool(lost))
                 if lost:
                     raise StoreError(f"{len(lost)} partitions cannot be written, the first {lost[0]}; others lead them")
-                if not known:
+                if self._is_dismissed:
+                    await self._register_anew()
+                elif not known:
                     await self._register(NO_EPOCH)
                 await self._pause()
         finally:
@@ -156,6 +160,14 @@ class BrokerLifecycle:
             await trio.sleep(min(left_ms, self._number("broker.heartbeat.interval.ms")) / 1000)
         raise self._refused(f"{why}, for initial.broker.registration.timeout.ms")
 
+    async def _register_anew(self) -> None:
+        """Register as a new incarnation. The epoch shows the controller that the logs are whole."""
+        text = "the controller dismisses this broker, which does not stop: registering again node_id=%d epoch=%d"
+        log.warning(text, self._config.node_id, self.epoch)
+        self._incarnation.renew(self._env.uuid())
+        self._is_dismissed = False
+        await self._register(self.epoch)
+
     def _why(self, error: ErrorCode) -> str:
         if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             return "another broker of this node.id is running"
@@ -169,7 +181,7 @@ class BrokerLifecycle:
         request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id(),
-            incarnation_id=self._incarnation_id,
+            incarnation_id=self._incarnation.id,
             listeners=tuple(
                 [Listener(name=name, host=host, port=port) for name, (host, port) in self._listeners.items()]
             ),
@@ -218,8 +230,9 @@ class BrokerLifecycle:
             text = "heartbeat refused node_id=%d error=%s"
             self._repeats.note((text, error), log, logging.WARNING, text, self._config.node_id, error.name)
             return error not in _UNKNOWN
-        if answer.should_shut_down:
+        if answer.should_shut_down and self._is_stopping:
             self.released.set()
+        self._is_dismissed = answer.should_shut_down and not self._is_stopping
         self._note_fenced(fenced=answer.is_fenced)
         return True
 

@@ -1,4 +1,4 @@
-"""This start of the broker, in its registration, and the images from which it leads partitions."""
+"""The incarnation of the broker in its registration, and the images from which it leads partitions."""
 
 from uuid import UUID
 
@@ -8,12 +8,16 @@ from odradek.gateway.metadata.starting import is_only_broker
 
 
 class Incarnation:
-    """One start of a broker; its `id` is new at every start."""
+    """One incarnation of a broker; its `id` is new at every start, and when the broker registers anew (`renew`)."""
 
     def __init__(self, config: BrokerConfig, incarnation_id: UUID) -> None:
         self.id = incarnation_id
         self._node = config.node
         self._node_id = config.node_id
+
+    def renew(self, incarnation_id: UUID) -> None:
+        """Begin another incarnation: the controller has ended the last one, and its leaderships with it."""
+        self.id = incarnation_id
 
     def leads_in(self, image: MetadataImage) -> bool:
         """True if this incarnation may lead the partitions whose leader the image has this broker as.

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 import trio
 
@@ -11,6 +10,7 @@ from odradek.coordinator.metadata.image.image import MetadataImage
 from odradek.gateway.config import BrokerConfig
 from odradek.gateway.env.environment import Environment
 from odradek.gateway.lifecycle.clean_end import NO_EPOCH, CleanEnd
+from odradek.gateway.lifecycle.incarnation import Incarnation
 from odradek.gateway.metadata.channels import Channels
 from odradek.gateway.metadata.controller import Controller
 from odradek.gateway.metadata.publisher import MetadataPublisher
@@ -43,7 +43,7 @@ class NodeLife:
         controller: Controller,
         metadata: MetadataPublisher,
         listeners: Mapping[str, tuple[str, int]],
-        incarnation_id: UUID,
+        incarnation: Incarnation,
         replicas: Replicas,
     ) -> None:
         self.ready = trio.Event()
@@ -54,7 +54,7 @@ class NodeLife:
         self._controller = controller
         self._metadata = metadata
         self._listeners = listeners
-        self._incarnation_id = incarnation_id
+        self._incarnation = incarnation
         self._replicas = replicas
         self._clean_end = CleanEnd(store, env)
         self._broker = None
@@ -76,7 +76,7 @@ class NodeLife:
             lambda: self._metadata.logged.cluster_id,
             self._listeners,
             self._clean_end,
-            self._incarnation_id,
+            self._incarnation,
             self._replicas.repeats,
             self._replicas.lost_for,
         )

@@ -22,7 +22,13 @@ that of the oldest request ends the connection.
 - All I/O goes through `Environment`, so that the same code runs in the simulation.
 """
 
-from odradek.gateway.peers.errors import PeerCallError, PeerDisconnectedError, PeerResponseError, PeerTimedOutError
+from odradek.gateway.peers.errors import (
+    PeerCallError,
+    PeerDisconnectedError,
+    PeerRequestError,
+    PeerResponseError,
+    PeerTimedOutError,
+)
 from odradek.gateway.peers.limits import PeerLimits
 from odradek.gateway.peers.peers import Peers
 
@@ -30,6 +36,7 @@ __all__ = [
     "PeerCallError",
     "PeerDisconnectedError",
     "PeerLimits",
+    "PeerRequestError",
     "PeerResponseError",
     "PeerTimedOutError",
     "Peers",

@@ -3,6 +3,7 @@
 A lost connection is not used again.
 """
 
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import count
@@ -13,12 +14,14 @@ import trio
 from odradek.gateway.env.completion import Completion
 from odradek.gateway.env.signals import Signal
 from odradek.gateway.net.transport import Buffer, Transport
-from odradek.gateway.peers.errors import PeerCallError, PeerDisconnectedError, PeerResponseError
+from odradek.gateway.peers.errors import PeerCallError, PeerDisconnectedError, PeerRequestError, PeerResponseError
 from odradek.wire.api_keys import ApiKey
-from odradek.wire.errors import ProtocolError
+from odradek.wire.errors import EncodeError, ProtocolError
 from odradek.wire.frames import FrameReader
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.schema.schema import Message
+
+log = logging.getLogger(__name__)
 
 
 class _Waiting(NamedTuple):
@@ -69,14 +72,19 @@ class PeerConnection:
     def begin(self, request: Message, version: int) -> Completion[Message]:
         """Send a request. The completion fails with the PeerCallError that ended the connection.
 
-        Raises UnsupportedVersionError for a version that the message does not have; nothing is sent then.
+        Raises PeerRequestError for a message that cannot be encoded, UnsupportedVersionError for a version that the
+        message does not have; nothing is sent then.
         """
         response: Completion[Message] = Completion()
         if self._lost is not None:
             response.fail(self._lost)
             return response
         correlation_id = next(self._correlation_ids)
-        frame = encode_request(request, version, correlation_id, self._client_id)
+        try:
+            frame = encode_request(request, version, correlation_id, self._client_id)
+        except EncodeError as error:
+            log.exception("a request was not sent node_id=%d", self.node_id)
+            raise PeerRequestError(self.node_id, str(error)) from error
         key = ApiKey(request.__message__.api_key or 0)
         self._waiting.append(_Waiting(correlation_id, key, version, response))
         self._write(frame)

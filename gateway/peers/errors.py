@@ -1,8 +1,8 @@
-"""Errors of a call to another node that got no response. The request may or may not have been carried out."""
+"""Errors of a call to another node that got no response. But for PeerRequestError it may have been carried out."""
 
 
 class PeerCallError(Exception):
-    """A call without a response; one of the three below. `node_id` is the called node."""
+    """A call without a response; one of those below. `node_id` is the called node."""
 
     def __init__(self, node_id: int, message: str) -> None:
         super().__init__(f"node {node_id}: {message}")
@@ -15,6 +15,10 @@ class PeerDisconnectedError(PeerCallError):
 
 class PeerTimedOutError(PeerCallError):
     """No response within the time-out of the call, or of an earlier call on the connection."""
+
+
+class PeerRequestError(PeerCallError):
+    """The request cannot be encoded, and was not sent: a bug of ours."""
 
 
 class PeerResponseError(PeerCallError):

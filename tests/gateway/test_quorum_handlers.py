@@ -208,6 +208,25 @@ def test_a_candidate_that_is_no_voter_gets_no_vote(nodes):
     assert (part.error_code, part.vote_granted) == (ErrorCode.NONE, False)
 
 
+def begun(epoch: int, leader_id: int) -> begin.BeginQuorumEpochRequest:
+    part = begin.BeginQuorumEpochRequestPartitionData(leader_id=leader_id, leader_epoch=epoch)
+    of_topic = begin.BeginQuorumEpochRequestTopicData(topic_name=TOPIC, partitions=(part,))
+    return begin.BeginQuorumEpochRequest(voter_id=1, topics=(of_topic,))
+
+
+def test_no_peer_can_use_up_the_epochs(nodes, caplog):
+    client, _ = nodes
+    for request in (vote(2**31 - 1), begun(2**31 - 1, 2)):
+        part = client.call(request, 1).topics[0].partitions[0]
+        assert (part.error_code, part.leader_id, part.leader_epoch) == (ErrorCode.INCONSISTENT_VOTER_SET, 1, 1)
+    lines = [each.getMessage() for each in caplog.records if "request of the quorum refused" in each.getMessage()]
+    assert [("api=VOTE " in line, f"epoch={2**31 - 1}" in line, "peer=127.0.0.1:" in line) for line in lines] == [
+        (True, True, True),
+        (False, True, True),
+    ]
+    assert fetched(client, fetch(0, 0)).error_code == ErrorCode.NONE
+
+
 def test_requests_about_another_log_or_cluster_are_refused(nodes):
     client, cluster_id = nodes
     assert client.call(vote(1, "other"), 2).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -6,11 +6,13 @@ from uuid import UUID
 import pytest
 
 from odradek.coordinator.quorum.election_state import from_text, to_text
+from odradek.coordinator.quorum.epoch_allowance import MAX_EPOCH, MOST_EPOCHS, MS_AN_EPOCH
 from odradek.coordinator.quorum.quorum import Quorum
 from odradek.coordinator.quorum.snapshots import Download, is_behind
 from odradek.coordinator.quorum.values import (
     BeginEpoch,
     ElectionState,
+    EndEpoch,
     EpochAnswer,
     EpochEnd,
     Fetch,
@@ -24,7 +26,7 @@ from odradek.coordinator.quorum.values import (
     Vote,
     VoteAnswer,
 )
-from odradek.coordinator.quorum.voters import VotersAt
+from odradek.coordinator.quorum.voters import Voter, VotersAt, VoterSet
 from odradek.wire.errors import ErrorCode
 
 ME, OTHER, THIRD = (ReplicaKey(each, UUID(int=each)) for each in (1, 2, 3))
@@ -285,3 +287,82 @@ def test_a_log_with_other_records_below_the_end_of_a_snapshot_is_restarted_after
     assert not is_behind(SomeLog(5, 5, 5, 6, 6), SnapshotId(5, 6))
     assert not is_behind(SomeLog(5, 5, 5, 6, 6, 8), SnapshotId(5, 6))
     assert is_behind(SomeLog(5, 5, 5, 6), SnapshotId(5, 6))
+
+
+def claims(epoch: int, sender: ReplicaKey = OTHER) -> list[object]:
+    """Each request that may raise the epoch of the node that receives it."""
+    return [
+        Vote(epoch, sender, 9, 99, pre_vote=True, voter=ME),
+        Vote(epoch, sender, 9, 99, pre_vote=False, voter=ME),
+        BeginEpoch(epoch, sender.id, ME),
+        EndEpoch(epoch, sender.id, [ME]),
+    ]
+
+
+def error_of(quorum: Quorum, request: object, now_ms: int = 0) -> ErrorCode:
+    if isinstance(request, Vote):
+        return quorum.vote(request, now_ms).error
+    if isinstance(request, BeginEpoch):
+        return quorum.begin_epoch(request, now_ms).error
+    assert isinstance(request, EndEpoch)
+    return quorum.end_epoch(request, now_ms).error
+
+
+@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize(
+    ("epoch", "sender", "error"),
+    [
+        (MAX_EPOCH, OTHER, ErrorCode.INVALID_REQUEST),
+        (MOST_EPOCHS + 4, OTHER, ErrorCode.INVALID_REQUEST),
+        (4, ReplicaKey(9), ErrorCode.INCONSISTENT_VOTER_SET),
+        (4, ReplicaKey(-1), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_request_that_no_voter_sends_changes_nothing(kind: int, epoch: int, sender: ReplicaKey, error: ErrorCode):
+    quorum = machine(SomeLog(3), election=ElectionState(3, 2))
+    quorum.ready()
+    assert error_of(quorum, claims(epoch, sender)[kind]) is error
+    assert (quorum.epoch, quorum.state, quorum.leader_id) == (3, State.FOLLOWER, 2)
+    ready = quorum.ready()
+    assert (ready.election, ready.role) == (None, None)
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_a_voter_that_has_missed_many_elections_learns_their_epoch(kind: int):
+    quorum = machine(SomeLog(3), election=ElectionState(3, 3))
+    assert error_of(quorum, claims(3 + MOST_EPOCHS)[kind]) is ErrorCode.NONE
+    assert quorum.epoch == 3 + MOST_EPOCHS
+
+
+def test_requests_raise_the_epoch_no_faster_than_elections_could():
+    quorum = machine(SomeLog(3), election=ElectionState(3, 3))
+    last = 3 + MOST_EPOCHS
+    assert error_of(quorum, BeginEpoch(last, 2, ME)) is ErrorCode.NONE
+    for elections in range(1, 4):
+        due_ms = elections * MS_AN_EPOCH
+        assert error_of(quorum, BeginEpoch(last + elections, 2, ME), due_ms - 1) is ErrorCode.INVALID_REQUEST
+        assert error_of(quorum, BeginEpoch(last + elections, 2, ME), due_ms) is ErrorCode.NONE
+
+
+def test_a_node_that_has_missed_more_learns_the_epoch_from_a_response():
+    quorum = machine(SomeLog(3), election=ElectionState(3, 2))
+    [fetch] = quorum.ready().sends
+    answer = FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH, 3 + 5 * MOST_EPOCHS, 2)
+    quorum.answered(2, fetch.number, answer, 1)
+    assert (quorum.epoch, quorum.state) == (3 + 5 * MOST_EPOCHS, State.FOLLOWER)
+
+
+def test_a_candidate_that_is_a_voter_by_a_record_not_yet_here_is_believed():
+    """With voters in the log (KIP-853) a new voter may stand before each of the others has the record."""
+    log = SomeLog(3)
+    log.voters = VotersAt(0, VoterSet.of([Voter(each, {}) for each in (ME, OTHER, THIRD)]))
+    quorum = machine(log, election=ElectionState(3))
+    new = ReplicaKey(9, UUID(int=9))
+    assert quorum.vote(Vote(4, new, 3, 1, pre_vote=False, voter=ME), 0).granted
+
+
+def test_in_the_last_epoch_no_node_stands_for_election():
+    quorum = machine(SomeLog(3), election=ElectionState(MAX_EPOCH))
+    for now_ms in range(0, 60_000, 1_000):
+        quorum.on_time(now_ms)
+    assert (quorum.epoch, quorum.state) == (MAX_EPOCH, State.UNATTACHED)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import trio
 
+from odradek.coordinator.metadata.controller.broker_heartbeat import broker_heartbeat
 from odradek.coordinator.metadata.controller.create_topics import create_topics
 from odradek.coordinator.metadata.controller.unregister_broker import unregister_broker
 from odradek.coordinator.metadata.image.image import MetadataImage
@@ -15,12 +16,13 @@ from odradek.gateway.env.signals import Watchable
 from odradek.gateway.errors import StartError
 from odradek.gateway.lifecycle import CleanEnd
 from odradek.gateway.lifecycle.broker import BrokerLifecycle
+from odradek.gateway.lifecycle.incarnation import Incarnation
 from odradek.gateway.metadata.active import ActiveController
 from odradek.gateway.metadata.channel import ControllerChannel
 from odradek.gateway.testing.simulation import World, run_virtually
 from odradek.gateway.testing.simulation.broker_host import BrokerHost
 from odradek.storage_backends.interface import StoreError
-from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
+from odradek.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from odradek.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.unregister_broker import UnregisterBrokerRequest
@@ -112,7 +114,7 @@ class Stage:
             lambda: cluster_id or self.image.image.cluster_id,
             listeners,
             clean_end,
-            env.uuid(),
+            Incarnation(config, env.uuid()),
             self.repeats,
             lambda _time_ms: lost,
         )
@@ -258,6 +260,30 @@ def test_a_broker_that_was_unregistered_registers_again():
         await trio.sleep(5)
         assert stage.known().epoch == broker.epoch > before
         assert not stage.known().fenced
+
+    on_stage(play)
+
+
+@pytest.mark.parametrize("want_shut_down", [True, False])
+def test_a_broker_that_another_peer_has_fenced_serves_again(want_shut_down):
+    """A broker's epoch is easily guessed, and any peer may send a heartbeat with it."""
+
+    async def play(stage: Stage) -> None:
+        brokers = [stage.broker(2), stage.broker(3)]
+        for broker in brokers:
+            stage.nursery.start_soon(broker.run)
+            await broker.unfenced.wait()
+        await stage.topic(2, 3)
+        before = brokers[0].epoch
+        forged = BrokerHeartbeatRequest(
+            broker_id=2, broker_epoch=before, want_fence=not want_shut_down, want_shut_down=want_shut_down
+        )
+        await stage.services.controller.decide(broker_heartbeat, forged)
+        await trio.sleep(10)
+        known = stage.known(2)
+        assert not brokers[0].released.is_set()
+        assert (known.fenced, known.in_controlled_shutdown, known.epoch) == (False, False, brokers[0].epoch)
+        assert (known.epoch > before) is want_shut_down
 
     on_stage(play)
 

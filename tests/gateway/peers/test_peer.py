@@ -14,6 +14,7 @@ from odradek.gateway.peers import (
     PeerCallError,
     PeerDisconnectedError,
     PeerLimits,
+    PeerRequestError,
     PeerResponseError,
     Peers,
     PeerTimedOutError,
@@ -420,6 +421,18 @@ def test_a_version_that_the_message_does_not_have_is_refused_and_takes_no_slot()
             with pytest.raises(UnsupportedVersionError):
                 await stage.peer.call(REQUEST, 99, SOON_MS)
         assert await stage.call() == 1
+
+    on_stage(play, limits=PeerLimits(max_in_flight=1))
+
+
+def test_a_request_that_cannot_be_encoded_fails_alone_and_takes_no_slot():
+    """It is a bug of ours, and ends neither the connection nor the process."""
+
+    async def play(stage: Stage) -> None:
+        for _ in range(3):
+            with pytest.raises(PeerRequestError, match="BrokerHeartbeatRequest version 1 cannot be encoded"):
+                await stage.peer.call(BrokerHeartbeatRequest(broker_id=2**31), 1, SOON_MS)
+        assert await stage.call() == 1  # the first request that was sent
 
     on_stage(play, limits=PeerLimits(max_in_flight=1))
 
