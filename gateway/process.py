@@ -117,6 +117,10 @@ class Broker:
         """The advertised host and port of the first listener."""
         return next(iter((self.services.advertised | self.services.advertised_controllers).values()))
 
+    def disconnect(self, takes: Callable[[str], bool]) -> int:
+        """Close the connections whose peer, as `host:port`, `takes` accepts; returns their number."""
+        return self._server.disconnect(takes)
+
     def stop(self) -> None:
         """Begin to drain; `serve` returns when that is done. Idempotent."""
         self._stop.set()
@@ -436,6 +440,14 @@ class Running:
     def bootstrap(self) -> str:
         """The value for clients' `bootstrap.servers`."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def disconnect(self, takes: Callable[[str], bool]) -> int:
+        """Close the connections whose peer `takes` accepts, from another thread; returns their number."""
+
+        async def close() -> int:
+            return self._broker.disconnect(takes)
+
+        return self._calls.run(close)
 
     def stop(self) -> None:
         """Begin to drain; `run_broker` returns when that is done. No error if it has already ended."""

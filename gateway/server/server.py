@@ -8,7 +8,7 @@ address is closed at once. Each of these is logged.
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import trio
@@ -74,6 +74,13 @@ class Server:
     async def catch_up(self) -> None:
         """Wait until the requests that have arrived on connections are being handled."""
         await self._workers.catch_up()
+
+    def disconnect(self, takes: Callable[[str], bool]) -> int:
+        """Close the connections whose peer, as `host:port`, `takes` accepts; returns their number."""
+        taken = [connection for connection in self._open() if takes(connection.transport.peer)]
+        for connection in taken:
+            connection.close()
+        return len(taken)
 
     async def drain(self) -> None:
         """Stop accepting, answer the requests in flight, and close.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import sniffio
 
 from odradek.gateway.quick_import import collector_paused
+from odradek.gateway.testing.kit.seam import Seam
 
 if TYPE_CHECKING:
     from odradek.gateway.assembly import Services
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from odradek.gateway.env.environment import Environment
     from odradek.gateway.process import Running
     from odradek.gateway.testing.kit.faults import Faults
-    from odradek.gateway.testing.kit.interception import Interception
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class TestBroker:
 
         self.clock = Clock()
         self._around: list[Callable[[Environment], Environment]] = [self.clock.around]
-        self._intercept: Interception | None = None
+        self._seam = Seam()
         self.host = "127.0.0.1"
         self.port = 0
 
@@ -63,7 +63,7 @@ class TestBroker:
     @property
     def has_faults(self) -> bool:
         """True if `faults` has been used."""
-        return self._intercept is not None
+        return "faults" in vars(self)
 
     @cached_property
     def faults(self) -> "Faults":
@@ -72,9 +72,7 @@ class TestBroker:
         from odradek.gateway.testing.kit.interception import Interception
 
         faults = Faults()
-        self._intercept = Interception(faults)
-        if self._running is not None:
-            self._running.services.intercept = self._intercept
+        self._seam.interception = Interception(faults)
         return faults
 
     def start(self) -> None:
@@ -98,7 +96,7 @@ class TestBroker:
         """
         if self._thread is None:
             return
-        if self._intercept is not None:
+        if self.has_faults:
             self.faults.let_go()
         if self._running is not None:
             self._running.stop()
@@ -126,10 +124,9 @@ class TestBroker:
         """
         from odradek.gateway.env.outside_calls import RunEndedError
 
-        if self._running is None:
-            raise RuntimeError("the broker does not run: use it inside its `with` block, or after `start()`")
+        running = self._started()
         try:
-            return self._running.call(function, timeout_s)
+            return running.call(function, timeout_s)
         except RunEndedError as error:
             raise RuntimeError(f"the broker does not run: {error}") from (self._failure or error)
 
@@ -156,6 +153,48 @@ class TestBroker:
             environment = wrap(environment)
         return environment
 
+    def rebalance(self, group: str) -> list[str]:
+        """Begin a rebalance of a consumer group; see `kit.events.rebalance`, also for the errors of these methods."""
+        from odradek.gateway.testing.kit.events import rebalance
+
+        return self.call(lambda services: rebalance(services, group))
+
+    def expire_session(
+        self, group: str, *, member: str | None = None, client_id: str | None = None, instance_id: str | None = None
+    ) -> list[str]:
+        """Remove members of a group as if their sessions had timed out; without ids, all. Returns their member ids."""
+        from odradek.gateway.testing.kit.events import expire_session
+
+        return self.call(lambda services: expire_session(services, group, member, client_id, instance_id))
+
+    def fence_producer(self, transactional_id: str) -> None:
+        """Fence the producer of a transactional id, and abort its transaction, as a second producer would."""
+        from odradek.gateway.testing.kit.events import fence_producer
+
+        self.call(lambda services: fence_producer(services, transactional_id))
+
+    def move_leader(self, topic: str, partition: int = 0) -> int:
+        """Let the leader of a partition change, as far as clients notice it; returns the new leader epoch.
+
+        The next Produce and the next Fetch of the partition get NOT_LEADER_OR_FOLLOWER, and requests with the epoch
+        before FENCED_LEADER_EPOCH. The leader is then this broker again, since there is no other.
+        """
+        from odradek.gateway.testing.kit.events import raise_leader_epoch
+
+        for api in ("Produce", "Fetch"):
+            self.faults.next(api, error="NOT_LEADER_OR_FOLLOWER", topic=topic, partition=partition)
+        return self.call(lambda services: raise_leader_epoch(services, topic, partition))
+
+    def disconnect(self, client_id: str | None = None) -> int:
+        """Close the connections of a client, or all; returns their number. Requests under way get no reply."""
+        clients = self._seam.clients
+        return self._started().disconnect(lambda peer: client_id is None or clients.get(peer) == client_id)
+
+    def _started(self) -> "Running":
+        if self._running is None:
+            raise RuntimeError("the broker does not run: use it inside its `with` block, or after `start()`")
+        return self._running
+
     def restart(self) -> None:
         """Stop, and start again on the same port."""
         self.stop()
@@ -175,9 +214,9 @@ class TestBroker:
             self._ready.set()
 
     def _on_ready(self, running: "Running") -> None:
-        if self._intercept is not None:
+        if self.has_faults:
             self.faults.begin()
-            running.services.intercept = self._intercept
+        running.services.intercept = self._seam
         self._running = running
         self.port = running.port
         self._ready.set()

@@ -171,6 +171,9 @@ class Fault:
     def __str__(self) -> str:
         return f"the fault {self.plan}"
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def __enter__(self) -> Self:
         return self
 
