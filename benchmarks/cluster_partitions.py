@@ -199,7 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("\n".join(f"{name}: {value}" for name, value in machine.items()), flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="odradek-partitions-", dir=options.dir) as directory,
-        TestCluster(3, SETTINGS, directory) as cluster,
+        TestCluster(3, SETTINGS, directory, quick=False) as cluster,
     ):
         run = Run(cluster, options.topics, options.partitions)
         try:

@@ -40,7 +40,7 @@ def loaded(brokers: int, directory: Path, tell: Measuring, replicas: int = 3) ->
     program, name = (KafkaCluster, "Kafka") if is_kafka() else (TestCluster, "Odradek")
     java = None if is_missing("Java") else JavaVm()
     try:
-        with program(brokers, faults.settings(replicas), directory, controllers=brokers) as cluster:
+        with program(brokers, faults.settings(replicas), directory, controllers=brokers, quick=False) as cluster:
             cluster.create_topic(TOPIC, brokers, replicas, {"min.insync.replicas": 2})
             times = ServedTimes(f"{name}, {brokers} nodes", tell)
             with Load(cluster.bootstrap, TOPIC, brokers, java, times) as load:

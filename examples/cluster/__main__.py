@@ -50,7 +50,7 @@ class Demo:
     def run(self) -> int:
         """Run the demo; returns the exit code."""
         began = time.perf_counter()
-        with odradek.cluster(brokers=BROKERS, links=False) as cluster:
+        with odradek.cluster(brokers=BROKERS, links=False, quick=False) as cluster:
             took = time.perf_counter() - began
             self.say(f"three brokers serve after {took:.1f} s at {cluster.bootstrap}; each record goes to all of them")
             cluster.create_topic(TOPIC, partitions=PARTITIONS)

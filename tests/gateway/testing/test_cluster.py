@@ -17,11 +17,12 @@ from gateway_client import RawClient, batch_of, only, produce_request
 
 import odradek
 from odradek.gateway.supervision.layout import NodePlan
-from odradek.gateway.testing.cluster import TestCluster, TestNode
+from odradek.gateway.testing.cluster import QUICK, TestCluster, TestNode
 from odradek.gateway.testing.ports import free_ports, free_ports_in_a_row
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.describe_cluster import DescribeClusterRequest
+from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 DEADLINE_S = 60
@@ -33,6 +34,40 @@ def cluster():
     config = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500, "log.retention.ms": -1}
     with odradek.cluster(brokers=3, config=config) as running:
         yield running
+
+
+def test_sessions_are_short_unless_the_test_sets_them(cluster):
+    settings = cluster.node(1).plan.settings
+    assert settings["controller.quorum.fetch.timeout.ms"] == "1000"
+    assert settings["broker.session.timeout.ms"] == "3000"
+    described = configs_of(cluster, 1)
+    assert {name: described[name] for name in QUICK} == {name: settings[name] for name in QUICK}
+
+
+def configs_of(cluster: TestCluster, broker_id: int) -> dict[str, str]:
+    """The settings that a broker itself describes."""
+    with RawClient((cluster.host, cluster.node(broker_id).plan.port)) as client:
+        resource = DescribeConfigsResource(resource_type=4, resource_name=str(broker_id))
+        [found] = client.call(DescribeConfigsRequest(resources=(resource,))).results
+    return {config.name: config.value for config in found.configs}
+
+
+class OnlyPlanned(TestCluster):
+    """Starts no process."""
+
+    planned: NodePlan
+
+    def new_node(self, node: NodePlan, file: Path) -> TestNode:
+        self.planned = node
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("quick", "found"), [(True, set(QUICK)), (False, set())])
+def test_without_quick_the_defaults_are_kafkas(quick, found, tmp_path):
+    cluster = OnlyPlanned(1, directory=tmp_path, links=False, quick=quick)
+    with pytest.raises(NotImplementedError):
+        cluster.start()
+    assert QUICK.keys() & cluster.planned.settings.keys() == found
 
 
 def at_leader(cluster: TestCluster, topic: str) -> RawClient:

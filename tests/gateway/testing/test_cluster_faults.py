@@ -26,7 +26,7 @@ Measuring = Callable[[str, object], None]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
-    with odradek.cluster(brokers=3, config=SETTINGS, directory=tmp_path_factory.mktemp("cluster")) as running:
+    with odradek.cluster(3, SETTINGS, tmp_path_factory.mktemp("cluster"), quick=False) as running:
         yield running
 
 
@@ -108,7 +108,7 @@ def some_fault(cluster: TestCluster, load: Load, chance: random.Random, stack: E
 def test_five_brokers_and_faults_at_random(record_property: Measuring):
     chance = random.Random(14)
     with (
-        odradek.cluster(brokers=5, config=SETTINGS) as cluster,
+        odradek.cluster(brokers=5, config=SETTINGS, quick=False) as cluster,
         loaded(cluster, "random", record_property) as load,
     ):
         for _ in range(rounds(short=2, long=60)):
