@@ -48,22 +48,24 @@ def kafka_broker(pytestconfig: pytest.Config) -> "Iterator[TestBroker]":
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Remove the faults that the test has armed. It fails here if one of them had to happen and has not."""
     broker = item.config.stash.get(_BROKER, None)
-    if broker is not None and broker.has_faults:
-        _end(broker.faults)
+    if broker is not None:
+        _end_faults(broker)
 
 
-def _end(faults: "Faults") -> None:
-    try:
-        faults.check()
-    finally:
-        faults.clear()
+def _end_faults(broker: "TestBroker") -> None:
+    broker.disk.restore()
+    if broker.has_faults:
+        try:
+            broker.faults.check()
+        finally:
+            broker.faults.clear()
 
 
 @pytest.fixture
 def kafka_faults(kafka_broker: "TestBroker") -> "Iterator[Faults]":
     """The scripted faults of `kafka_broker`, which end with the test; also if `kafka_broker` is a fixture of yours."""
     yield kafka_broker.faults
-    _end(kafka_broker.faults)
+    _end_faults(kafka_broker)
 
 
 def _setting(line: str) -> tuple[str, str]:

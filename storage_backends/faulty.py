@@ -64,7 +64,7 @@ class FaultPlan:
 
     def __init__(self, random: Random, mix: FaultMix | None = None, delay: Delay = _no_delay) -> None:
         self.mix = mix or FaultMix()
-        self.failed_calls = 0
+        self.failed_calls: int = 0
         self._random = random
         self._delay = delay
 

@@ -48,9 +48,11 @@ class TestBroker:
         self._running: Running | None = None
         with collector_paused():
             from odradek.gateway.testing.kit.clock import Clock
+            from odradek.gateway.testing.kit.disk import Disk
 
         self.clock = Clock()
-        self._around: list[Callable[[Environment], Environment]] = [self.clock.around]
+        self.disk = Disk()
+        self._around: list[Callable[[Environment], Environment]] = [self.disk.around, self.clock.around]
         self._seam = Seam()
         self.host = "127.0.0.1"
         self.port = 0
@@ -229,6 +231,7 @@ class TestBroker:
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "odradek.storage": url,
             "group.initial.rebalance.delay.ms": "0",  # so that the first consumer gets its partitions at once
+            "odradek.log.retry.backoff.max.ms": "200",  # so that a disk with space again is noticed at once
             **self._config,
         }
         return load_config(overrides=settings, environ={})
