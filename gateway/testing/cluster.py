@@ -11,19 +11,23 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from odradek.gateway.supervision.layout import NodePlan, node_environment, plan, properties_of, voters_of
 from odradek.gateway.supervision.supervisor import node_command
+from odradek.gateway.testing.kit.facade import CALL_TIMEOUT_S, TestKafka
 from odradek.gateway.testing.ports import free_ports
 
 if TYPE_CHECKING:
     from odradek.gateway.config import SettingValue
+    from odradek.gateway.testing.kit.access import Access
     from odradek.wire.messages.metadata import MetadataResponsePartition
     from odradek.wire.schema.schema import Message
+
+T = TypeVar("T")
 
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 60.0
@@ -162,7 +166,7 @@ class Links:
                 process.stdin.close()
 
 
-class TestCluster:
+class TestCluster(TestKafka):
     """Brokers with the ids 1, 2, …, that run while the `with` block does.
 
     `config` contains further settings of all brokers under Kafka's names. Data are in `directory`, by default a
@@ -170,8 +174,6 @@ class TestCluster:
     nodes connect to each other directly, and `partition` cannot be used. The settings in `QUICK` apply unless `config`
     has others; without `quick`, Kafka's defaults.
     """
-
-    __test__ = False
 
     def __init__(
         self,
@@ -438,31 +440,23 @@ class TestCluster:
         replication_factor: int = -1,
         configs: "Mapping[str, SettingValue] | None" = None,
     ) -> None:
-        """Create a topic, by default with up to three replicas, and return when its last partition has a leader.
+        """Create a topic, by default with up to three replicas, and return when all its partitions have leaders.
 
-        Raises RuntimeError if the cluster refuses the topic or no broker answers, TimeoutError if there is no leader.
+        Raises RuntimeError if the cluster refuses the topic, TimeoutError if no broker answers or there is no leader.
         """
-        from odradek.gateway.config.python_values import setting_texts
-        from odradek.wire.messages.create_topics import (
-            CreatableTopic,
-            CreatableTopicConfig,
-            CreateTopicsRequest,
-            CreateTopicsResponse,
-        )
+        from odradek.gateway.testing.kit.topics import create_topics, new_topic
 
-        texts = [CreatableTopicConfig(name=key, value=text) for key, text in setting_texts(configs).items()]
-        wanted = CreatableTopic(
-            name=name, num_partitions=partitions, replication_factor=replication_factor, configs=tuple(texts)
-        )
-        for broker_id in self._nodes:
-            response = self._ask(broker_id, CreateTopicsRequest(topics=(wanted,)), 7)
-            if isinstance(response, CreateTopicsResponse):
-                [result] = response.topics
-                if result.error_code:
-                    raise RuntimeError(f"cannot create topic {name}: {result.error_message}")
-                self.leader(name, partitions - 1)
-                return
-        raise RuntimeError(f"cannot create topic {name}: no broker answers")
+        topic = new_topic(name, {"partitions": partitions, "configs": configs or {}}, replication_factor)
+        self.with_access(lambda access: create_topics(access, [topic]), CALL_TIMEOUT_S)
+
+    def with_access(self, function: "Callable[[Access], Awaitable[T]]", timeout_s: float) -> T:
+        """See `TestKafka.with_access`; requests go to the brokers over connections, which this opens and closes."""
+        from odradek.gateway.testing.kit.remote import run_with_cluster
+
+        if not self._nodes:
+            raise RuntimeError("the cluster does not run: use it inside its `with` block, or after `start()`")
+        addresses = {broker_id: (self.host, node.plan.port) for broker_id, node in self._nodes.items()}
+        return run_with_cluster(addresses, function, timeout_s)
 
     def _ask(self, broker_id: int, request: "Message", version: int) -> "Message | None":
         """The response of a broker; None if there is none."""

@@ -8,39 +8,46 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-import sniffio
-
 from odradek.gateway.quick_import import collector_paused
+from odradek.gateway.testing.kit.facade import CALL_TIMEOUT_S, TestKafka
 from odradek.gateway.testing.kit.seam import Seam
+from odradek.gateway.testing.kit.threads import in_thread
 
 if TYPE_CHECKING:
     from odradek.gateway.assembly import Services
     from odradek.gateway.config import BrokerConfig, SettingValue
     from odradek.gateway.env.environment import Environment
     from odradek.gateway.process import Running
+    from odradek.gateway.testing.kit.access import Access, LocalAccess
     from odradek.gateway.testing.kit.faults import Faults
+    from odradek.gateway.testing.kit.topics import Topics
 
 log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
-CALL_TIMEOUT_S = 30
 
 T = TypeVar("T")
 
 
-class TestBroker:
+class TestBroker(TestKafka):
     """A broker that runs while the `with` or `async with` block does.
 
     `storage` is `memory://`, a directory, or a storage URL; `config` contains further settings under Kafka's names, as
-    text, numbers, booleans or lists. The broker may be stopped and started again inside the block: it keeps its port,
-    and the data in a directory.
+    text, numbers, booleans or lists. `topics` are created at each start unless they are there: the number of partitions
+    by name, or a dictionary of `partitions` and `configs`. The broker may be stopped and started again inside the
+    block: it keeps its port, and the data in a directory.
     """
 
-    __test__ = False  # pytest collects classes whose names begin with Test
-
-    def __init__(self, storage: str | Path = "memory://", config: "Mapping[str, SettingValue] | None" = None) -> None:
+    def __init__(
+        self,
+        storage: str | Path = "memory://",
+        config: "Mapping[str, SettingValue] | None" = None,
+        *,
+        topics: "Topics | None" = None,
+    ) -> None:
         self._storage = str(storage)
+        self._topics = dict(topics or {})
         self._config = dict(config or {})
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
@@ -54,6 +61,7 @@ class TestBroker:
         self.disk = Disk()
         self._around: list[Callable[[Environment], Environment]] = [self.disk.around, self.clock.around]
         self._seam = Seam()
+        self._access: LocalAccess | None = None
         self.host = "127.0.0.1"
         self.port = 0
 
@@ -90,6 +98,18 @@ class TestBroker:
             self._thread.join()
             self._thread = None
             raise self._failure
+        if self._topics:
+            self._create_missing()
+
+    def _create_missing(self) -> None:
+        from odradek.gateway.testing.kit.topics import create_missing, new_topics
+
+        try:
+            wanted = new_topics(self._topics)
+            self.with_access(lambda access: create_missing(access, wanted), CALL_TIMEOUT_S)
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Answer accepted requests, and stop; does nothing if the broker does not run.
@@ -111,11 +131,19 @@ class TestBroker:
 
     def create_topic(self, name: str, partitions: int = 1, configs: "Mapping[str, SettingValue] | None" = None) -> None:
         """Create a topic. Raises RuntimeError with the broker's reason, ConfigError for a value of a wrong type."""
-        from odradek.gateway.config.python_values import setting_texts
-        from odradek.gateway.testing.kit.topics import create_topic
+        self.create_topics({name: {"partitions": partitions, "configs": configs or {}}})
 
-        texts = setting_texts(configs)
-        self.call(lambda services: create_topic(services, name, partitions, texts))
+    def with_access(self, function: "Callable[[Access], Awaitable[T]]", timeout_s: float) -> T:
+        """See `TestKafka.with_access`."""
+        return self.call(lambda services: function(self._access_to(services)), timeout_s)
+
+    def _access_to(self, services: "Services") -> "LocalAccess":
+        """The access to this run of the broker, which decodes quickly what it has decoded before."""
+        if self._access is None or self._access.services is not services:
+            from odradek.gateway.testing.kit.access import LocalAccess
+
+            self._access = LocalAccess(services)
+        return self._access
 
     def call(self, function: "Callable[[Services], Awaitable[T]]", timeout_s: float | None = CALL_TIMEOUT_S) -> T:
         """Run an asynchronous function on the broker's Trio thread with its services, and return its result.
@@ -246,26 +274,20 @@ class TestBroker:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        await in_thread(self.start)
+        await in_thread(self.start, abandons=False)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await in_thread(self.stop)
+        await in_thread(self.stop, abandons=False)
 
 
-def broker(storage: str | Path = "memory://", config: "Mapping[str, SettingValue] | None" = None) -> TestBroker:
+def broker(
+    storage: str | Path = "memory://",
+    config: "Mapping[str, SettingValue] | None" = None,
+    *,
+    topics: "Topics | None" = None,
+) -> TestBroker:
     """A broker for a `with` or `async with` block; see `TestBroker`."""
-    return TestBroker(storage, config)
-
-
-async def in_thread(call: Callable[[], T]) -> T:
-    """Run `call` in a worker thread of the running event loop, trio's or asyncio's, and return its result."""
-    if sniffio.current_async_library() == "trio":
-        import trio
-
-        return await trio.to_thread.run_sync(call)
-    import asyncio  # noqa: TID251 - the caller's loop, not ours
-
-    return await asyncio.to_thread(call)
+    return TestBroker(storage, config, topics=topics)
