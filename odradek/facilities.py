@@ -47,6 +47,13 @@ FACILITIES: Final[Mapping[str, Callable[[], bool]]] = {
     "sigbus": _is_in("signal", "SIGBUS"),
     "sendmsg": _is_in("_socket", "CMSG_LEN"),
     "unix_sockets": _is_in("socket", "AF_UNIX"),
+    "fullfsync": _is_in("fcntl", "F_FULLFSYNC"),
+    "grown_files": lambda: os.name == "posix",  # a file has no more than the pages written to it
+    "inotify": _has_file("/proc/self/fd"),
+    "libc": lambda: os.name == "posix",  # its functions, through `ctypes`
+    "poll": _is_in("select", "poll"),
+    "pread": _is_in("os", "pread"),
+    "st_blocks": lambda: hasattr(os.stat_result, "st_blocks"),
     "thread_cpu_clock": _is_in("time", "pthread_getcpuclockid"),
 }
 """How the presence of each is found. A new one gets a line here, so that `all` hides it too."""

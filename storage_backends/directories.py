@@ -1,16 +1,10 @@
 """Directories and files that are durable, with their names. All functions raise OSError."""
 
-import os
 from pathlib import Path
 
+from odradek.storage_backends.system import replace, sync_directory, sync_file
 
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+__all__ = ["make_directory", "sync_directory", "write_durably"]
 
 
 def make_directory(path: Path) -> None:
@@ -27,6 +21,6 @@ def write_durably(path: Path, content: bytes) -> None:
     with draft.open("wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
+        sync_file(file.fileno())
+    replace(draft, path)
     sync_directory(path.parent)

@@ -15,6 +15,8 @@ share one arena; allocations are short, so they hardly wait for each other.
 
 import ctypes
 
+from odradek.facilities import has
+
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
@@ -23,8 +25,10 @@ _FROM_SYSTEM_BYTES = (2**17 + 1) * 8  # the smaller of LMDB's lists
 
 
 def keep_buffers() -> bool:
-    """Set the limits for this process; return False if the C library has no such settings (musl needs none)."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    """Set the limits for this process; return False if the C library has no such settings (musl, macOS and Windows
+    need none).
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if has("libc") else None
     if mallopt is None:
         return False
     limits = ((_M_MMAP_THRESHOLD, _FROM_SYSTEM_BYTES), (_M_TRIM_THRESHOLD, _KEPT_BYTES), (_M_ARENA_MAX, 1))

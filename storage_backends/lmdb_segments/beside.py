@@ -50,6 +50,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
 )
 from odradek.storage_backends.lmdb_segments.pages import TREE, DamageError, Meta, Pages, meta_at, newest_meta
 from odradek.storage_backends.lmdb_segments.tables import alive, decode_rows
+from odradek.storage_backends.system import open_to_read
 from odradek.wire.records.batch import slice_from_offset
 from odradek.wire.records.errors import InvalidRecordBatch
 
@@ -283,7 +284,7 @@ def open_sealed(directory: Path, info: SegmentInfo) -> SegmentFile:
 
 def _opened(path: Path, *, sealed: bool) -> SegmentFile | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # else opening a named pipe blocks
+        fd = open_to_read(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -37,6 +37,7 @@ from odradek.storage_backends.lmdb_segments.segment import (
 )
 from odradek.storage_backends.lmdb_segments.tables import LogRows, adopt_cleaned, append_writes, put_rows, read_rows
 from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.system import remove, replace
 
 _logger = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ def adopt_cleaned_file(
         write(lambda txn, _: adopt_cleaned(txn, info, aborted))
     except BaseException:
         if not named_before and not _may_be_named(info, rows):
-            cleaned_path(directory, info.base_offset).unlink()
+            remove(cleaned_path(directory, info.base_offset))
             sync_directory(directory)
         raise
 
@@ -183,7 +184,7 @@ def put_in_place(directory: Path, info: SegmentInfo) -> None:
     """Remove the files of the segments that a `.cleaned` file replaces, and give it its final name. Raises OSError."""
     for base in segment_bases(directory):
         if info.base_offset < base < info.end_offset:
-            (directory / segment_name(base)).unlink()
+            remove(directory / segment_name(base))
     sync_directory(directory)
-    cleaned_path(directory, info.base_offset).replace(directory / segment_name(info.base_offset))
+    replace(cleaned_path(directory, info.base_offset), directory / segment_name(info.base_offset))
     sync_directory(directory)

@@ -12,6 +12,7 @@ from odradek.storage_backends.lmdb_segments.layout import DELETED_SUFFIX
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
 from odradek.storage_backends.lmdb_segments.reserve import SpaceReserve
 from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.system import replace
 from odradek.wire.values import immutable
 
 if TYPE_CHECKING:  # imported for type checking only, so that a broker starts faster
@@ -34,7 +35,8 @@ class FileRemover:
 
     def remove(self, path: Path) -> None:
         """Rename `path`, and remove it later. Raises OSError when it cannot be renamed."""
-        doomed = path.rename(path.with_name(f"{path.name}.{next(self._numbers)}{DELETED_SUFFIX}"))
+        doomed = path.with_name(f"{path.name}.{next(self._numbers)}{DELETED_SUFFIX}")
+        replace(path, doomed)
         try:
             self._started().submit(self._purge, doomed)
         except RuntimeError as error:  # a thread cannot be started

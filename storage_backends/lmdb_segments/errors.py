@@ -18,6 +18,7 @@ from odradek.storage_backends.interface import (
 )
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.layout import SEGMENT_SUFFIX
+from odradek.storage_backends.system import allocate
 from odradek.wire.records.errors import InvalidRecordBatch
 
 ForeignError = (lmdb.Error, OSError, MemoryError, InvalidRecordBatch)
@@ -91,12 +92,12 @@ def is_full(error: Exception, path: Path, size_bytes: int) -> bool:
 def _try_to_reserve(path: Path, size_bytes: int) -> OSError | None:
     """Allocate space after the file's end and release it; no transaction uses pages there yet."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR)
     except OSError as error:
         return error
     try:
         end = os.fstat(fd).st_size
-        os.posix_fallocate(fd, end, size_bytes + 65536)
+        allocate(fd, end, size_bytes + 65536)
         os.ftruncate(fd, end)
     except OSError as error:
         return error if error.errno in _FULL else None

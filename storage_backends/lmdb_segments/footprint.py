@@ -7,8 +7,9 @@ A file that is being written to is checked through a descriptor of its own, whic
 path. Any write, truncation, removal or renaming changes the file's own metadata (change time, size and number of
 links). A moved directory is only visible in a `stat` of the path; it is detected at most `NAME_EVERY` uses later.
 
-Reading the change time makes the next sync slower (`watches.py`). So after some writes the file is watched, and until
-another program opens or changes it, a check compares only its size.
+Reading the change time makes the next sync slower on Linux (`inotify.py`). So after some writes the file is watched
+there, and until another program opens or changes it, a check compares only its size. On Windows this time is that of
+the file's creation, so checks compare sizes only; and a mapped file cannot be truncated.
 """
 
 import os
@@ -20,7 +21,8 @@ from odradek.storage_backends.interface import StoreCorruptError
 from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.inspection import check_file
 from odradek.storage_backends.lmdb_segments.short_calls import file_size
-from odradek.storage_backends.lmdb_segments.watches import FileWatches, Watch
+from odradek.storage_backends.lmdb_segments.watches import Watch, Watches
+from odradek.storage_backends.system import open_to_read
 
 NAME_EVERY: Final = 64
 """Every `NAME_EVERY`-th check is of the path even if there is a descriptor."""
@@ -44,7 +46,7 @@ class Footprint:
         "size_bytes",
     )
 
-    def __init__(self, path: Path, watches: FileWatches | None = None) -> None:
+    def __init__(self, path: Path, watches: Watches | None = None) -> None:
         self._path = path
         self._watches = watches
         self._watch: Watch | None = None
@@ -62,7 +64,7 @@ class Footprint:
         """Check the file through a descriptor until `let_go`; by its path if no descriptor is available."""
         if self._fd is None:
             with suppress(OSError):
-                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                self._fd = open_to_read(self._path)
 
     def let_go(self) -> None:
         """Close the descriptor. A concurrent check in another thread may then read another file's metadata, or fail; it

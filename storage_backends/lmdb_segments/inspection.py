@@ -1,7 +1,7 @@
 """Checks a segment's file before LMDB opens it: a truncated or damaged file makes LMDB kill the process.
 
 LMDB maps the file and follows page numbers in it. A page beyond the file's end causes a SIGBUS, a page of the wrong
-kind an assertion failure, and either ends the process. So before a file is opened its pages are read with `pread` and
+kind an assertion failure, and either ends the process. So before a file is opened its pages are read from the file and
 checked for what LMDB relies on: both meta pages; the file's size; and of every tree the branch and leaf pages, whose
 page numbers, kinds and node offsets must be in range. Values on overflow pages are not read; their batches have
 checksums. At most `MAX_PAGES` pages of the trees are read, so that opening a large segment of small values does not
@@ -31,6 +31,7 @@ from odradek.storage_backends.lmdb_segments.pages import (
     nodes,
     not_a_page,
 )
+from odradek.storage_backends.system import open_to_read, read_at
 
 MAX_PAGES: Final = 512
 """The maximal number of branch and leaf pages checked, 40 µs each. A file shorter than its last page is checked
@@ -42,7 +43,7 @@ def check_file(path: Path) -> None:
     """Check that LMDB can read the segment at `path`. Raises StoreCorruptError with a description of the damage, and
     OSError.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # else opening a named pipe blocks
+    fd = open_to_read(path)
     try:
         _Inspection(fd).run()
     except DamageError as damage:
@@ -88,7 +89,7 @@ class _Inspection:
         self._check_extent(number, 1)
         self._seen += 1
         size = self._meta.page_bytes
-        page = os.pread(self._fd, size, number * size)
+        page = read_at(self._fd, size, number * size)
         if len(page) < size:
             raise DamageError("it was cut short while it was looked at")
         return page

@@ -6,14 +6,14 @@ millisecond and is transparent to callers.
 """
 
 import errno
-import resource
 from collections.abc import Callable
 from threading import Lock
 from typing import Final, Protocol, TypeVar
 
 import lmdb
 
-from odradek.storage_backends.lmdb_segments.watches import FileWatches
+from odradek.storage_backends.lmdb_segments.watches import file_watches
+from odradek.storage_backends.system import descriptor_limit
 
 T = TypeVar("T")
 
@@ -37,8 +37,8 @@ class Closable(Protocol):
 
 def allowed_files(wanted: int | None) -> int:
     """Return how many descriptors environments may take: `wanted`, but at most a quarter of the process's limit."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    share = MAX_FILES if soft == resource.RLIM_INFINITY else soft // _SHARE
+    limit = descriptor_limit()
+    share = MAX_FILES if limit is None else limit // _SHARE
     return min(share, MAX_FILES if wanted is None else wanted)
 
 
@@ -55,7 +55,7 @@ class OpenFiles:
     """
 
     def __init__(self, max_files: int) -> None:
-        self.watches = FileWatches()
+        self.watches = file_watches()
         self._max_files = max_files
         self._lock = Lock()
         self._open: dict[Closable, int] = {}

@@ -1,4 +1,4 @@
-"""Reads LMDB's file format (data version 1) with `pread`, for files that LMDB must not map yet or at all.
+"""Reads LMDB's file format (data version 1) without mapping them, for files that LMDB must not map yet or at all.
 
 A file is pages of one size. The first two are meta pages, written in turn: the newer one names the roots of the tree of
 free pages and of the main tree. A named database is an entry of the main tree whose value is the record of another
@@ -12,8 +12,11 @@ inconsistencies raise `DamageError`.
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
+
+from odradek.storage_backends.system import open_to_read, read_at
 
 HEADER: Final = Struct("=QHHHH")  # page number, padding, flags, end of the node offsets, start of the nodes
 META: Final = Struct("=IIQQ")  # magic, version, address, map size; two tree records follow, then:
@@ -64,9 +67,19 @@ def newest_meta(fd: int) -> Meta:
     return max(first, second, key=lambda meta: meta.txn_id)
 
 
+def content_bytes(path: Path) -> int:
+    """Return the size of the part of a file that its last transaction uses. Raises DamageError, OSError."""
+    fd = open_to_read(path)
+    try:
+        meta = newest_meta(fd)
+        return (meta.last_page + 1) * meta.page_bytes
+    finally:
+        os.close(fd)
+
+
 def meta_at(fd: int, position: int) -> Meta:
     """Read the meta page at a position in the file. Raises DamageError, OSError."""
-    data = os.pread(fd, _META_BYTES, position)
+    data = read_at(fd, _META_BYTES, position)
     if len(data) < _META_BYTES:
         size_bytes = os.fstat(fd).st_size
         raise DamageError(f"it has {size_bytes} bytes, and its two meta pages alone take more")
@@ -112,7 +125,7 @@ class Pages:
         if copied is not None:
             return copied
         size_bytes = self.meta.page_bytes
-        page = os.pread(self._fd, size_bytes, number * size_bytes)
+        page = read_at(self._fd, size_bytes, number * size_bytes)
         if not 2 <= number <= self.meta.last_page or len(page) < size_bytes:
             raise DamageError(f"it refers to page {number}, which it does not have")
         own_number, _, flags, lower, upper = HEADER.unpack_from(page)
@@ -202,7 +215,7 @@ class Pages:
         """Return a value's bytes. Raises DamageError, OSError."""
         if isinstance(stored, bytes):
             return stored
-        found = os.pread(self._fd, stored.size_bytes, stored.position)
+        found = read_at(self._fd, stored.size_bytes, stored.position)
         if len(found) < stored.size_bytes:
             raise DamageError("it was cut short")
         return found

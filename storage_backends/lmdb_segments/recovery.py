@@ -10,7 +10,6 @@
 """
 
 import logging
-import os
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -35,9 +34,11 @@ from odradek.storage_backends.lmdb_segments.layout import (
     unpack_meta,
     unsynced_name,
 )
+from odradek.storage_backends.lmdb_segments.reader_table import is_left_over
 from odradek.storage_backends.lmdb_segments.salvage import salvage_segment
 from odradek.storage_backends.lmdb_segments.segment import Handle, Segment, close_env, env_settings, growing, open_env
 from odradek.storage_backends.lmdb_segments.tables import LogRows, alive, read_rows
+from odradek.storage_backends.system import remove, replace
 
 _logger = logging.getLogger(__name__)
 
@@ -108,7 +109,8 @@ def read_segment(handle: Handle, path: Path) -> tuple[SegmentMeta, LogRows]:
 
 def _tidy(directory: Path) -> None:
     for entry in list(directory.iterdir()):
-        if entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX) or entry.name.endswith(LOCK_SUFFIX):
+        is_lock = entry.name.endswith(LOCK_SUFFIX)
+        if is_left_over(entry) if is_lock else entry.suffix in (NEW_SUFFIX, DELETED_SUFFIX):
             purge(entry)
     for entry in directory.glob(f"{'[0-9]' * 20}{TRUNCATED_SUFFIX}"):
         finish_truncation(directory, int(entry.stem))
@@ -118,11 +120,11 @@ def finish_truncation(directory: Path, base_offset: int) -> None:
     """Replace the segments from `base_offset` on by `<base>.truncated`. Raises OSError."""
     for base in reversed(segment_bases(directory)):
         if base > base_offset:
-            (directory / segment_name(base)).unlink()
+            remove(directory / segment_name(base))
             (directory / unsynced_name(base)).unlink(missing_ok=True)
     (directory / unsynced_name(base_offset)).unlink(missing_ok=True)
     sync_directory(directory)  # the removals are durable before the rename, so that the log never has a gap
-    (directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}").replace(directory / segment_name(base_offset))
+    replace(directory / f"{base_offset:020d}{TRUNCATED_SUFFIX}", directory / segment_name(base_offset))
     sync_directory(directory)
 
 
@@ -157,4 +159,4 @@ def _check_sealed(directory: Path, bases: list[int], sealed: tuple[SegmentInfo, 
     for base in bases:
         if base not in kept:
             _logger.info("removing %s: it lies below the log start", directory / segment_name(base))
-            os.unlink(directory / segment_name(base))  # noqa: PTH108
+            remove(directory / segment_name(base))

@@ -6,8 +6,8 @@ commit that fails for lack of space frees one part of it after the other, until 
 again when files have been removed, when idle files are closed, and at the start. Writers of other logs may take a freed
 part first; that is why it is freed in parts. The second half is only for commits that remove segments.
 
-Without `fallocate` in the file system, libc writes to each block instead, which reserves nothing where blocks of zeros
-are not stored.
+Without `fallocate` in the operating or file system, zeros are written to each block instead, which reserves nothing
+where blocks of zeros are not stored.
 """
 
 import logging
@@ -15,6 +15,8 @@ import os
 from pathlib import Path
 from threading import Lock
 from typing import Final
+
+from odradek.storage_backends.system import allocate
 
 _logger = logging.getLogger(__name__)
 
@@ -49,7 +51,7 @@ class SpaceReserve:
             return
         with self._mutex:
             try:
-                fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
                 try:
                     self._allocate(fd)
                 finally:
@@ -61,7 +63,7 @@ class SpaceReserve:
         """Allocate part by part. A part of a file found at the start is allocated again: it may be a hole in a copy."""
         try:
             while self._size_bytes < RESERVE_BYTES:
-                os.posix_fallocate(fd, self._size_bytes, PART_BYTES)
+                allocate(fd, self._size_bytes, PART_BYTES)
                 self._size_bytes += PART_BYTES
         except OSError:
             os.ftruncate(fd, self._size_bytes)

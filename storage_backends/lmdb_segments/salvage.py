@@ -50,6 +50,7 @@ from odradek.storage_backends.lmdb_segments.tables import (
     replace_rows,
 )
 from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.system import replace
 
 _logger = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def salvage_segment(directory: Path, base_offset: int, context: StoreContext) ->
         meta = _complete(handle, directory, base_offset, context.options)
     finally:
         close_env(handle.env)
-    draft.replace(path)
+    replace(draft, path)
     sync_directory(directory)
     (directory / unsynced_name(base_offset)).unlink()
     _logger.warning(

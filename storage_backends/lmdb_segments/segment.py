@@ -2,13 +2,9 @@
 
 LMDB allows one environment per file and process, so its users share it: `pin` and `unpin` count them, and an
 environment in use is never closed. An environment without users may be closed at any time, to save descriptors,
-memory and address space (`open_files`); the next `pin` opens it again. LMDB's own lock file is unlinked as soon as it
-is open: the store's lock excludes other writers, and other readers open sealed segments without one. The reader table
-in it stays mapped, so pages under a lease are not reused. It is in memory (memfd), since a log has to open on a full
-disk; the file is a link to the memfd. Without memfd it is a file whose blocks are allocated beforehand: LMDB would
-leave holes in it, and writing to one of those on a full disk kills the process (SIGBUS). LMDB cannot run without the
-table (`lock=False`), although only this process writes: without it the writer reuses pages that readers' transactions
-still need.
+memory and address space (`open_files`); the next `pin` opens it again. LMDB's table of readers stays mapped, so pages
+under a lease are not reused. Where it is not in memory (`reader_table`), a file is closed before it is renamed or
+removed: `begin_move`, `rest` and `retire` wait for the reads in progress, and no pages are lent to clients.
 
 The map of a segment that is written to starts small and grows, since it counts as address space of the process
 (`ulimit -v`). LMDB can only map a file anew while nothing uses the old map, so growing waits for the readers and keeps
@@ -20,6 +16,7 @@ instead (`SegmentLog`).
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,7 +31,6 @@ from odradek.storage_backends.lmdb_segments.advice import what_to_do
 from odradek.storage_backends.lmdb_segments.footprint import Footprint
 from odradek.storage_backends.lmdb_segments.inspection import check_file
 from odradek.storage_backends.lmdb_segments.layout import (
-    LOCK_SUFFIX,
     LOG_DB,
     META_KEY,
     NEW_SUFFIX,
@@ -42,7 +38,15 @@ from odradek.storage_backends.lmdb_segments.layout import (
     unpack_meta,
 )
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
+from odradek.storage_backends.lmdb_segments.pages import DamageError, content_bytes
+from odradek.storage_backends.lmdb_segments.reader_table import (
+    FILES_GROW,
+    MOVES_OPEN_FILES,
+    reader_table,
+    remove_lock_file,
+)
 from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.system import replace
 
 LogDb = _Database
 WriteTxn: TypeAlias = "lmdb.Transaction[bytes]"
@@ -50,18 +54,16 @@ Fill = Callable[[WriteTxn, LogDb], None]
 
 _SPARE_READ_TXNS = 8
 _TRANSIENT_READERS = 40  # reader slots for reads in progress, beside those for leases
-_READER_SLOT_BYTES = 64
 _SPACE_PERCENT = 220  # worst ratio of pages to bytes of batches: values just above a page take two
 
 _FIRST_MAP_BYTES = 1 << 20
 _GROWTH = 4
 _ROW_BYTES = 256 * 1024  # space for rows other than batches
 _PAGE_BYTES = 4096
+_COPY_BYTES = 1 << 20
 
 WRITER_FILES = 4  # data, data again for synced writes, the reader table, and the footprint's
 READER_FILES = 1
-
-_HAS_MEMFD = hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir()
 
 _registry_lock = Lock()
 """Held while environments are opened and closed. The binding registers open environments by inode, and removes one
@@ -126,53 +128,16 @@ def _whole_pages(size_bytes: int) -> int:
 
 
 def _open_env(path: Path, settings: EnvSettings) -> lmdb.Environment:
-    lock_path = path.with_name(path.name + LOCK_SUFFIX)
-    lock_fd = _make_lock_file(lock_path, settings.max_readers)
-    try:
-        with _registry_lock:
-            return lmdb.open(
-                str(path),
-                subdir=False,
-                map_size=settings.map_bytes,
-                sync=settings.synced,
-                max_dbs=2,
-                max_readers=settings.max_readers,
-                max_spare_txns=_SPARE_READ_TXNS,
-            )
-    finally:
-        os.close(lock_fd)
-        _remove_lock_file(path)
-
-
-def _remove_lock_file(path: Path) -> None:
-    """Remove LMDB's lock file of the environment at `path`; if that fails, the next opening removes it."""
-    with suppress(OSError):
-        path.with_name(path.name + LOCK_SUFFIX).unlink()
-
-
-def _make_lock_file(path: Path, max_readers: int) -> int:
-    """Put LMDB's lock file at `path`; return a descriptor of it, to be closed once LMDB has opened it."""
-    path.unlink(missing_ok=True)  # left by a process that was killed
-    size_bytes = (max_readers + 4) * _READER_SLOT_BYTES
-    if not _HAS_MEMFD:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        return _reserved(fd, size_bytes)
-    fd = _reserved(os.memfd_create("odradek-readers"), size_bytes)
-    try:
-        path.symlink_to(f"/proc/self/fd/{fd}")
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _reserved(fd: int, size_bytes: int) -> int:
-    try:
-        os.posix_fallocate(fd, 0, size_bytes)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+    with reader_table(path, settings.max_readers), _registry_lock:
+        return lmdb.open(
+            str(path),
+            subdir=False,
+            map_size=settings.map_bytes,
+            sync=settings.synced,
+            max_dbs=2,
+            max_readers=settings.max_readers,
+            max_spare_txns=_SPARE_READ_TXNS,
+        )
 
 
 def create_env(path: Path, settings: EnvSettings, fill: Fill) -> Handle:
@@ -216,7 +181,8 @@ def open_env(path: Path, settings: EnvSettings) -> Handle:
 
 def reopen_env(path: Path, settings: EnvSettings) -> Handle:
     """As `open_env`, for a file that has been checked before and not changed since. Raises lmdb.Error, OSError."""
-    room = _whole_pages(path.stat().st_size * 2)
+    used_bytes = path.stat().st_size if FILES_GROW else content_bytes(path)
+    room = _whole_pages(used_bytes * 2)
     env = _open_env(path, settings._replace(map_bytes=max(settings.map_bytes, room)))
     return _with_log(env)
 
@@ -250,7 +216,7 @@ def open_doubtful_env(path: Path) -> Handle:
     path.stat()
     # A lock file that could not be removed links to a descriptor that may belong to another file by now. The binding
     # counts it as one of the environment's files, and could mistake this environment for an open one.
-    _remove_lock_file(path)
+    remove_lock_file(path)
     with _registry_lock:
         env = lmdb.open(
             str(path),
@@ -266,9 +232,42 @@ def open_doubtful_env(path: Path) -> Handle:
 
 
 def close_env(env: lmdb.Environment) -> None:
-    """Close an environment that is not in use."""
+    """Close an environment that is not in use. Idempotent."""
+    if MOVES_OPEN_FILES:
+        with _registry_lock:
+            env.close()
+        return
+    try:
+        path = Path(env.path())
+    except lmdb.Error:
+        return  # it is closed
     with _registry_lock:
         env.close()
+        remove_lock_file(path)
+
+
+def moved(handle: Handle, settings: EnvSettings, draft: Path, target: Path, path: Path) -> Handle:
+    """Rename `draft`, a new segment or the directory of one, to `target`; the segment is at `path` then. Return the
+    environment. Raises lmdb.Error, OSError.
+    """
+    if MOVES_OPEN_FILES:
+        replace(draft, target)
+        return handle
+    close_env(handle.env)
+    replace(draft, target)
+    return reopen_env(path, settings)
+
+
+def copy_segment(path: Path, draft: Path) -> None:
+    """Copy the file of a segment that has no writer. Raises StoreCorruptError, OSError."""
+    if FILES_GROW:
+        shutil.copyfile(path, draft)
+        return
+    left_bytes = content_bytes(path)
+    with path.open("rb") as source, draft.open("wb") as copy:
+        while left_bytes and (part := source.read(min(left_bytes, _COPY_BYTES))):
+            copy.write(part)
+            left_bytes -= len(part)
 
 
 def _with_log(env: lmdb.Environment) -> Handle:
@@ -398,7 +397,7 @@ class Segment:
     def _end_use(self) -> None:
         self._users -= 1
         assert self._users >= 0
-        if self._is_growing:
+        if self._is_growing or self._retired:
             self._changed.notify_all()
         if self._retired:
             self._close_idle()
@@ -427,6 +426,8 @@ class Segment:
         footprint = self._footprint
         if footprint is not None:
             self._used_bytes = footprint.end_write()
+            if not FILES_GROW and self._handle is not None:
+                self._used_bytes = self._handle.env.info()["last_pgno"] * _PAGE_BYTES
         with self._lock:
             self._end_use()
 
@@ -454,6 +455,8 @@ class Segment:
     def _lends(self) -> bool:
         """True if the map is large enough, and far enough from having to grow, for clients to hold pages of it."""
         settings = self._settings
+        if not MOVES_OPEN_FILES:
+            return False
         if settings is None or self._map_bytes >= settings.full_map_bytes:
             return True
         return self._map_bytes >= settings.lending_map_bytes and self._used_bytes * 8 <= self._map_bytes * 5
@@ -513,9 +516,43 @@ class Segment:
         """End writing; from its next opening on the segment uses fewer descriptors."""
         with self._lock:
             self._settings = None
-            self._close_idle()
+            if self._close_idle() and not FILES_GROW:
+                self._trim()
         if not self.is_open:
             self._files.forget(self)
+
+    def _trim(self) -> None:
+        """Give the file of a sealed segment the size of its content."""
+        with suppress(OSError, DamageError):
+            os.truncate(self.path, content_bytes(self.path))
+            self.watch()
+
+    def begin_move(self) -> None:
+        """Announce that the segment is getting its name; others must not open it until `end_move`. Raises as `pin`."""
+        if MOVES_OPEN_FILES:
+            self.pin()
+            return
+        self._files.forget(self)
+        with self._lock:
+            self._is_growing = True
+            while self._users:
+                self._changed.wait()
+            self._close()
+
+    def end_move(self) -> None:
+        """End a `begin_move`: the segment has its name, or is not used."""
+        if MOVES_OPEN_FILES:
+            self.unpin()
+            return
+        with self._lock:
+            self._is_growing = False
+            self._changed.notify_all()
+
+    def rest(self) -> None:
+        """Let its file be replaced by another: close it, if that is necessary. Its next use opens it again."""
+        if not MOVES_OPEN_FILES:
+            self.begin_move()
+            self.end_move()
 
     def close_if_idle(self) -> bool:
         """Close the environment unless it is in use; return whether it is closed."""
@@ -527,6 +564,8 @@ class Segment:
         self._files.forget(self)
         with self._lock:
             self._retired = True
+            while self._users and not MOVES_OPEN_FILES:
+                self._changed.wait()
             self._close_idle()
 
     def _close_idle(self) -> bool:

@@ -10,8 +10,6 @@ Nothing here maps errors: `partition` does.
 
 import errno
 import logging
-import os
-import shutil
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,10 +40,12 @@ from odradek.storage_backends.lmdb_segments.segment import (
     Segment,
     WriteTxn,
     close_env,
+    copy_segment,
     create_env,
     draft_path,
     env_settings,
     growing,
+    moved,
     open_env,
     open_sealed_env,
 )
@@ -60,6 +60,7 @@ from odradek.storage_backends.lmdb_segments.tables import (
 )
 from odradek.storage_backends.lmdb_segments.truncation import truncate_segment
 from odradek.storage_backends.planning import Run, RunStart, checked_run, sealed_run
+from odradek.storage_backends.system import disk_bytes, replace
 
 _logger = logging.getLogger(__name__)
 
@@ -265,7 +266,9 @@ class SegmentLog:
             marker = self._marker(base_offset)
             if not settings.synced and not marker.exists():
                 write_durably(marker, self._context.boot_id.encode())
-            draft_path(path).replace(path)
+            if self._active.path == path:
+                self._active.rest()
+            handle = moved(handle, settings, draft_path(path), path, path)
             sync_directory(self._directory)
         except BaseException:
             close_env(handle.env)
@@ -321,16 +324,16 @@ class SegmentLog:
             return None
         handle = self._context.open_files.with_room(lambda: open_sealed_env(draft.path))
         segment = Segment(self._path(info.base_offset), info.base_offset, self._context.open_files, handle)
-        segment.pin()  # pinned so that it is not closed and reopened while its file is renamed
+        segment.begin_move()  # so that it is not closed and reopened while its file is renamed
         return segment
 
     def replace(self, draft: LmdbDraft, segment: Segment) -> None:
         """Replace the draft's range by `segment`, the opened and pinned draft. After an error see `has_decided`."""
         try:
-            draft.path.replace(cleaned_path(self._directory, draft.info.base_offset))
+            replace(draft.path, cleaned_path(self._directory, draft.info.base_offset))
             adopt_cleaned_file(self._directory, draft.info, draft.aborted, self.rows, self._write)
         except BaseException:
-            segment.unpin()
+            segment.end_move()
             segment.retire()
             raise
         self._show_replacement(draft, segment)
@@ -353,11 +356,11 @@ class SegmentLog:
             self.state = LogState(state.meta, tuple([each.base_offset for each in segments]), segments, sealed)
             for each in old:
                 self._let_go(each)
-            cleaned_path(self._directory, info.base_offset).replace(segment.path)
+            replace(cleaned_path(self._directory, info.base_offset), segment.path)
             segment.watch()
             sync_directory(self._directory)
         finally:
-            segment.unpin()
+            segment.end_move()
 
     def check(self) -> None:
         """Raise StoreCorruptError if another program has changed the active segment's file."""
@@ -419,7 +422,7 @@ class SegmentLog:
         log_start_offset = self.state.meta.log_start_offset
         rows = alive(self.rows(), log_start_offset)
         if exists:
-            shutil.copyfile(self._path(base_offset), draft)
+            copy_segment(self._path(base_offset), draft)
             handle = open_env(draft, settings)
         else:
             meta = SegmentMeta(end_offset, end_offset, end_offset)
@@ -430,7 +433,7 @@ class SegmentLog:
                 truncate_segment((txn, handle.log), meta, rows, rebuilt, end_offset, log_start_offset)
         finally:
             close_env(handle.env)
-        draft.replace(target)
+        replace(draft, target)
         sync_directory(self._directory)
 
     def _replace_from(self, index: int, base_offset: int) -> None:
@@ -479,7 +482,7 @@ class SegmentLog:
 
     def space_bytes(self) -> int:
         """Return the disk space of all segments."""
-        return sum(os.stat(segment.path).st_blocks * 512 for segment in self.state.segments)  # noqa: PTH116
+        return sum(disk_bytes(segment.path) for segment in self.state.segments)
 
 
 def _read_rows(segment: Segment) -> LogRows:

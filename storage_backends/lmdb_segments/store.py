@@ -22,7 +22,7 @@ from odradek.storage_backends.interface import (
 from odradek.storage_backends.lmdb_segments.advice import after_removal, in_shell
 from odradek.storage_backends.lmdb_segments.context import FileRemover, StoreContext, purge
 from odradek.storage_backends.lmdb_segments.errors import mapping_errors
-from odradek.storage_backends.lmdb_segments.files import DirectoryLock, boot_id
+from odradek.storage_backends.lmdb_segments.files import DirectoryLock
 from odradek.storage_backends.lmdb_segments.layout import (
     DELETED_SUFFIX,
     FORMAT_FILE,
@@ -50,11 +50,12 @@ from odradek.storage_backends.lmdb_segments.open_files import OpenFiles, allowed
 from odradek.storage_backends.lmdb_segments.partition import LmdbPartition
 from odradek.storage_backends.lmdb_segments.recovery import OpenedLog, make_durable, open_log
 from odradek.storage_backends.lmdb_segments.reserve import SpaceReserve
-from odradek.storage_backends.lmdb_segments.segment import Segment, close_env, env_settings, growing
+from odradek.storage_backends.lmdb_segments.segment import Segment, close_env, env_settings, growing, moved
 from odradek.storage_backends.lmdb_segments.segment_log import make_segment
 from odradek.storage_backends.lmdb_segments.tables import LogRows
 from odradek.storage_backends.malloc import keep_buffers
 from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.system import boot_id, replace
 
 _logger = logging.getLogger(__name__)
 
@@ -230,7 +231,7 @@ class LmdbStore:
             if not policy.durable:
                 write_durably(draft / unsynced_name(0), self._context.boot_id.encode())
             sync_directory(draft)
-            draft.rename(directory)
+            handle = moved(handle, settings, draft, directory, directory / segment_name(0))
             sync_directory(self._root)
         except BaseException:
             close_env(handle.env)
@@ -263,7 +264,7 @@ class LmdbStore:
         try:
             with mapping_errors(directory, "setting aside"):
                 aside = next(each for each in _stray_names(directory) if not each.exists())
-                directory.rename(aside)
+                replace(directory, aside)
                 sync_directory(self._root)
             self._seen.discard(key)
         finally:
@@ -290,7 +291,7 @@ class LmdbStore:
                 directory = self._root / partition_dir_name(key)
                 if directory.exists():
                     raise StoreError(f"{aside} cannot be taken back: {directory} exists")
-                aside.rename(directory)
+                replace(aside, directory)
                 sync_directory(self._root)
             finally:
                 self._list_again()

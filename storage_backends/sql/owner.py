@@ -1,14 +1,12 @@
 """One broker owns a database. A lock excludes a second one; an epoch fences a broker that has lost the lock.
 
-The lock is released when the process ends: for SQLite it is a flock on a file beside the database, in PostgreSQL an
+The lock is released when the process ends: for SQLite it is one on a file beside the database, in PostgreSQL an
 advisory lock of a connection. That connection can break while the process continues, and another broker may then take
 over; it increments the epoch in `odradek_owner`. Each transaction that writes checks the epoch, in PostgreSQL with a
 shared lock on the row, so that a takeover waits for a transaction in progress, and all later ones of the old owner
 fail.
 """
 
-import fcntl
-import os
 from contextlib import suppress
 from typing import Final
 
@@ -16,6 +14,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from odradek.storage_backends.interface import StoreLockedError
+from odradek.storage_backends.locks import FileLock
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.driver import Statement, first
 from odradek.storage_backends.sql.errors import mapped
@@ -40,7 +39,7 @@ class Owner:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._check = _CHECK if database.is_sqlite else _CHECK_SHARED
-        self._fd = -1
+        self._file: FileLock | None = None
         self._session: Connection | None = None
         self.epoch = -1
         if database.is_sqlite:
@@ -71,9 +70,9 @@ class Owner:
 
     def release(self) -> None:
         """Release the lock. Idempotent."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            self._file.release()
+            self._file = None
         if self._session is not None:
             # The server notices a closed connection with a delay, and the next process may start at once.
             with suppress(SQLAlchemyError):
@@ -85,14 +84,11 @@ class Owner:
     def _lock_file(self) -> None:
         path = self._database.path.with_name(self._database.path.name + ".lock")
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._file = FileLock(path)
+        except BlockingIOError:
+            raise self._is_locked() from None
         except OSError as error:
             raise mapped(error, self._database.location, "opening the lock file") from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.release()
-            raise self._is_locked() from None
 
     def _lock_session(self) -> None:
         try:

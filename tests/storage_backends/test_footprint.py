@@ -8,8 +8,8 @@ import pytest
 from odradek.storage_backends.interface import StoreCorruptError
 from odradek.storage_backends.lmdb_segments import footprint as module
 from odradek.storage_backends.lmdb_segments.footprint import NAME_EVERY, WATCHED_FROM, Footprint
+from odradek.storage_backends.lmdb_segments.inotify import FileWatches
 from odradek.storage_backends.lmdb_segments.segment import EnvSettings, create_env
-from odradek.storage_backends.lmdb_segments.watches import FileWatches
 
 
 def put(value):

@@ -1,6 +1,7 @@
 """The state of an LMDB store after a killed process, or after a crash within a roll or a truncation."""
 
 import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -193,8 +194,7 @@ class TestReplacement:
 
     def _before_each_operation(self, monkeypatch, call):
         for owner, name in (
-            (Path, "rename"),
-            (Path, "replace"),
+            (os, "replace"),
             (segment_log, "sync_directory"),
             (cleaning, "sync_directory"),
             (cleaning, "adopt_cleaned"),

@@ -6,7 +6,8 @@ from threading import Lock, Thread
 
 import pytest
 
-from odradek.storage_backends.lmdb_segments.short_calls import Readable, file_size
+from odradek.storage_backends.lmdb_segments.inotify import Readable
+from odradek.storage_backends.lmdb_segments.short_calls import file_size
 
 LARGE_BYTES = 5 << 30
 

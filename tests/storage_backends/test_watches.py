@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from odradek.storage_backends.lmdb_segments import watches as module
-from odradek.storage_backends.lmdb_segments.watches import FileWatches
+from odradek.storage_backends.lmdb_segments import inotify as module
+from odradek.storage_backends.lmdb_segments.inotify import FileWatches
 
 
 @pytest.fixture

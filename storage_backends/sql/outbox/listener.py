@@ -1,18 +1,25 @@
 """A thread that waits for notifications on a connection of its own, and reconnects when it breaks."""
 
 import logging
-import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
-from select import POLLIN, poll
+from selectors import EVENT_READ
+from socket import socketpair
 from threading import Event, Thread
 from typing import Any, Final
 
 from sqlalchemy import Connection, text
 
+from odradek.facilities import has
 from odradek.storage_backends.sql.database import Database
 from odradek.storage_backends.sql.errors import ForeignError
 from odradek.storage_backends.sql.outbox.functions import CHANNEL
+
+if sys.platform != "win32" and has("poll"):
+    from selectors import PollSelector as Selector
+else:  # on Windows its `select` takes any socket, elsewhere none above 1023
+    from selectors import SelectSelector as Selector
 
 LOG: Final = logging.getLogger("odradek.storage")
 FIRST_PAUSE_S: Final = 0.1
@@ -28,7 +35,7 @@ class Listener:
         self._database = database
         self._wake = wake
         self._stopped = Event()
-        self._stop_read, self._stop_write = os.pipe()
+        self._stop_read, self._stop_write = socketpair()  # Windows waits for sockets only
         self._is_away = False
         # Notifications require the driver, which SQLAlchemy does not wrap for this; imported here since stores in
         # SQLite run without it.
@@ -43,10 +50,10 @@ class Listener:
         if self._stopped.is_set():
             return
         self._stopped.set()
-        os.write(self._stop_write, b"\0")
+        self._stop_write.send(b"\0")
         self._thread.join()
-        os.close(self._stop_read)
-        os.close(self._stop_write)
+        self._stop_read.close()
+        self._stop_write.close()
 
     def _run(self) -> None:
         pause_s = FIRST_PAUSE_S
@@ -82,11 +89,11 @@ class Listener:
         driver: Any = connection.connection.driver_connection
         wire = driver.pgconn  # psycopg's generator of notifications cannot be stopped
         wanted = schema.encode()
-        readable = poll()  # select takes no descriptor above 1023, and a broker has more than that many
-        readable.register(wire.socket, POLLIN)
-        readable.register(self._stop_read, POLLIN)
-        while not self._stopped.is_set():
-            if wire.socket in [descriptor for descriptor, _ in readable.poll()]:
-                wire.consume_input()
-                if wanted in [each.extra for each in iter(wire.notifies, None)]:
-                    self._wake()
+        with Selector() as readable:
+            server = readable.register(wire.socket, EVENT_READ)
+            readable.register(self._stop_read, EVENT_READ)
+            while not self._stopped.is_set():
+                if server in [key for key, _ in readable.select()]:
+                    wire.consume_input()
+                    if wanted in [each.extra for each in iter(wire.notifies, None)]:
+                        self._wake()
