@@ -4,7 +4,7 @@ So they need no listener without encryption, no user and no quota. They meet no 
 id. A request and its response are encoded as on the wire: the kit sees what a client would.
 """
 
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import trio
 
@@ -24,6 +24,16 @@ PAUSE_S: Final = 0.02
 LOOK_AGAIN_S: Final = 1.0
 
 
+class ProducerId(NamedTuple):
+    """The identity of an idempotent producer."""
+
+    id: int
+    epoch: int
+
+
+NO_PRODUCER: Final = ProducerId(-1, -1)
+
+
 class UnreachableError(Exception):
     """No broker answers; the request may or may not have taken effect."""
 
@@ -35,6 +45,10 @@ class Access(Protocol):
 
     async def ask(self, request: Message, kind: type[M], version: int, node: int = ANY_NODE) -> M:
         """The response of the broker `node`. Raises UnreachableError. Cancellation abandons the request."""
+        ...
+
+    async def producer(self) -> ProducerId:
+        """A new identity if requests may be lost and repeated; `NO_PRODUCER` if they are always answered."""
         ...
 
     async def pause(self) -> None:
@@ -73,6 +87,10 @@ class LocalAccess:
         answer = decode_response(ctx.api_key, version, memoryview(reply)[4:])[1]
         assert isinstance(answer, kind)
         return answer
+
+    async def producer(self) -> ProducerId:
+        """See `Access.producer`."""
+        return NO_PRODUCER
 
     async def pause(self) -> None:
         """See `Access.pause`."""

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from odradek.gateway.testing.kit.access import Access, UnreachableError
+from odradek.gateway.testing.kit.access import NO_PRODUCER, Access, ProducerId
 from odradek.gateway.testing.kit.lookup import Topic, check, retried, topic_of
 from odradek.gateway.testing.kit.partitioner import partition_of_key
-from odradek.gateway.testing.kit.values import Data, KitError, NewRecord, Record, as_bytes, as_headers
+from odradek.gateway.testing.kit.values import Data, NewRecord, Record, as_bytes, as_headers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.produce import (
     PartitionProduceData,
@@ -16,6 +16,7 @@ from odradek.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from odradek.wire.records.batch import NO_SEQUENCE
 from odradek.wire.records.builder import SimpleRecord, build_batch
 
 VERSION: Final = 9
@@ -25,7 +26,7 @@ TIMEOUT_MS: Final = 30_000
 NOT_STORED: Final = frozenset(
     {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 )
-"""Errors after which a batch is sent again. After others it may be stored, and would be there twice."""
+"""Errors of a batch that is certainly not stored."""
 NAMES: Final = frozenset(NewRecord.__annotations__)
 
 
@@ -54,10 +55,13 @@ async def produce(access: Access, name: str, new: Iterable[Data | NewRecord], pl
     wanted = [_checked(each) for each in new]
     topic = await retried(access, lambda: topic_of(access, name, may_create=True))
     placed = [_placed(topic, each, placing, access.wall_ms()) for each in wanted]
+    sender = Sender(access, name, await retried(access, access.producer))
     stored: dict[int, Record] = {}
-    for batch in _batches(placed):
-        records = await retried(access, lambda batch=batch: _send(access, name, [placed[each] for each in batch]))
-        stored |= dict(zip(batch, records, strict=True))
+    for numbers in _batches(placed):
+        batch = [placed[each] for each in numbers]
+        records = await retried(access, lambda batch=batch: sender.send(batch))
+        sender.sent(batch)
+        stored |= dict(zip(numbers, records, strict=True))
     return [stored[each] for each in range(len(placed))]
 
 
@@ -106,22 +110,45 @@ def _batches(placed: Sequence[Record]) -> Iterator[list[int]]:
         yield batch
 
 
-async def _send(access: Access, name: str, batch: Sequence[Record]) -> list[Record]:
-    topic = await topic_of(access, name)
-    index = batch[0].partition
-    data = build_batch([SimpleRecord(each.key, each.value, each.timestamp_ms, each.headers) for each in batch])
-    part = PartitionProduceData(index=index, records=memoryview(data))
-    request = ProduceRequest(
-        acks=-1, timeout_ms=TIMEOUT_MS, topic_data=(TopicProduceData(name=name, partition_data=(part,)),)
-    )
-    what = f"{name}-{index} refuses {len(batch)} record{'s' * (len(batch) > 1)}"
-    try:
-        response = await access.ask(request, ProduceResponse, VERSION, topic.leaders[index])
-    except UnreachableError as error:
-        raise KitError(f"{what}, or has stored them: {error}", "NETWORK_EXCEPTION") from error
-    [answer] = response.responses[0].partition_responses
-    check(answer.error_code, what, _reason(answer), temporary=NOT_STORED)
-    return [_stored(each, number, answer) for number, each in enumerate(batch)]
+class Sender:
+    """Sends batches of one topic, with the sequence numbers of an idempotent `producer` if it has an id.
+
+    Only then a batch is sent again after an error that leaves open whether it is stored.
+    """
+
+    def __init__(self, access: Access, name: str, producer: ProducerId) -> None:
+        self._access = access
+        self._name = name
+        self._producer = producer
+        self._next: dict[int, int] = {}
+
+    async def send(self, batch: Sequence[Record]) -> list[Record]:
+        """Send records of one partition to its leader. Raises TemporaryError, KitError, UnreachableError."""
+        topic = await topic_of(self._access, self._name)
+        index = batch[0].partition
+        part = PartitionProduceData(index=index, records=memoryview(self._built(batch)))
+        data = TopicProduceData(name=self._name, partition_data=(part,))
+        request = ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=(data,))
+        response = await self._access.ask(request, ProduceResponse, VERSION, topic.leaders[index])
+        [answer] = response.responses[0].partition_responses
+        what = f"{self._name}-{index} refuses {len(batch)} record{'s' * (len(batch) > 1)}"
+        temporary = NOT_STORED if self._producer == NO_PRODUCER else None
+        check(answer.error_code, what, _reason(answer), temporary)
+        return [_stored(each, number, answer) for number, each in enumerate(batch)]
+
+    def _built(self, batch: Sequence[Record]) -> bytes:
+        has_id = self._producer != NO_PRODUCER
+        return build_batch(
+            [SimpleRecord(each.key, each.value, each.timestamp_ms, each.headers) for each in batch],
+            producer_id=self._producer.id,
+            producer_epoch=self._producer.epoch,
+            base_sequence=self._next.get(batch[0].partition, 0) if has_id else NO_SEQUENCE,
+        )
+
+    def sent(self, batch: Sequence[Record]) -> None:
+        """The batch is stored: the next one of this partition follows it."""
+        index = batch[0].partition
+        self._next[index] = self._next.get(index, 0) + len(batch)
 
 
 def _reason(answer: PartitionProduceResponse) -> str | None:

@@ -10,7 +10,9 @@ from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.peers.errors import PeerCallError
 from odradek.gateway.peers.peers import Peers
 from odradek.gateway.testing.asking import CLIENT_ID
-from odradek.gateway.testing.kit.access import ANY_NODE, Access, M, UnreachableError
+from odradek.gateway.testing.kit.access import ANY_NODE, Access, M, ProducerId, UnreachableError
+from odradek.gateway.testing.kit.lookup import check
+from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.wire.schema.schema import Message
 
 T = TypeVar("T")
@@ -18,6 +20,7 @@ T = TypeVar("T")
 TIMEOUT_MS: Final = 10_000
 ANY_TIMEOUT_MS: Final = 2_000
 """A shorter time for a request that any broker can answer: one of them may be paused."""
+INIT_PRODUCER_VERSION: Final = 4
 PAUSE_S: Final = 0.1
 
 
@@ -89,6 +92,13 @@ class RemoteAccess:
             raise UnreachableError(str(error)) from error
         assert isinstance(answer, kind)
         return answer
+
+    async def producer(self) -> ProducerId:
+        """See `Access.producer`. Raises TemporaryError while no broker can give one."""
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS)
+        answer = await self.ask(request, InitProducerIdResponse, INIT_PRODUCER_VERSION)
+        check(answer.error_code, "InitProducerId")
+        return ProducerId(answer.producer_id, answer.producer_epoch)
 
     async def pause(self) -> None:
         """See `Access.pause`."""
