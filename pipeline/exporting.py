@@ -29,7 +29,6 @@ from odradek.pipeline.databases.engine import (
     database_errors,
     is_jdbc,
     open_engine,
-    shown,
     spark_errors,
 )
 from odradek.pipeline.databases.inference import columns_of, kinds_of, merged
@@ -41,6 +40,7 @@ from odradek.pipeline.progress import advancing
 from odradek.pipeline.report import PartitionReport, Report
 from odradek.pipeline.session import read_options
 from odradek.pipeline.topic_partition import EARLIEST, LATEST, Offsets, TopicPartition
+from odradek.storage_backends.urls import masked_url as shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

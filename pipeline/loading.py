@@ -17,7 +17,7 @@ from odradek.pipeline.databases import positions
 from odradek.pipeline.databases.avro import keep_schema
 from odradek.pipeline.databases.columns import Kind, avro_schema
 from odradek.pipeline.databases.encode import RowFormat
-from odradek.pipeline.databases.engine import is_jdbc, shown
+from odradek.pipeline.databases.engine import is_jdbc
 from odradek.pipeline.databases.jdbc import JdbcReader, jdbc_columns
 from odradek.pipeline.databases.positions import Position, Range
 from odradek.pipeline.databases.reading import Order, Pair, TableReader
@@ -25,6 +25,7 @@ from odradek.pipeline.databases.sending import TransactionalSender, topic_ends
 from odradek.pipeline.databases.tables import Described, described, split_name
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.report import PartitionReport, Report
+from odradek.storage_backends.urls import masked_url as shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.urls import masked_url
 
 if TYPE_CHECKING:  # imported for type checking only, so that a broker starts faster
     from odradek.storage_backends.beside import Backfill, LogsBeside
@@ -62,7 +63,7 @@ def open_backfill(url: str) -> "Backfill":
     """Open a database to add the rows of older records. Raises StoreUrlError for other stores, StoreError."""
     parts = urlsplit(url)
     if parts.scheme not in _SQL_SCHEMES:
-        raise StoreUrlError(f"only a SQL database keeps records as rows, and {url} is none")
+        raise StoreUrlError(f"only a SQL database keeps records as rows, and {masked_url(url)} is none")
     return cast("_Backfiller", _of_extra(parts.scheme, _SQL_BACKFILL))(_checked_sql(url, parts))
 
 
@@ -90,21 +91,38 @@ def _checked_sql(url: str, parts: SplitResult) -> str:
     """
     if parts.scheme != "sqlite":
         if not parts.path.strip("/"):
-            raise StoreUrlError(f"storage URL {url!r} names no database: postgresql+psycopg://user@host/database")
+            raise StoreUrlError(
+                f"storage URL {masked_url(url)!r} names no database: postgresql+psycopg://user@host/database"
+            )
+        _check_address(url, parts)
         return url
     if parts.netloc or len(parts.path) < 2 or parts.query or parts.fragment:
-        raise StoreUrlError(f"storage URL {url!r} needs the absolute path of a file: sqlite:///var/lib/odradek.db")
+        raise StoreUrlError(
+            f"storage URL {masked_url(url)!r} needs the absolute path of a file: sqlite:///var/lib/odradek.db"
+        )
     return f"sqlite:////{unquote(parts.path).lstrip('/')}"
+
+
+def _check_address(url: str, parts: SplitResult) -> None:
+    if parts.netloc.count("@") > 1:
+        raise StoreUrlError(f"storage URL {masked_url(url)!r}: write %40 for each @ in the password")
+    try:
+        _ = parts.port
+    except ValueError as error:
+        raise StoreUrlError(
+            f"storage URL {masked_url(url)!r}: its port is not a number from 0 to 65535: "
+            "postgresql+psycopg://user@host:5432/database"
+        ) from error
 
 
 def _path(url: str, parts: SplitResult) -> str:
     if parts.query or parts.fragment:
-        raise StoreUrlError(f"storage URL {url!r} has a query or fragment, which mean nothing here")
+        raise StoreUrlError(f"storage URL {masked_url(url)!r} has a query or fragment, which mean nothing here")
     path = unquote(parts.path)
     if parts.scheme == "lmdb" and (parts.netloc or not path.startswith("/")):
-        raise StoreUrlError(f"storage URL {url!r} needs an absolute path: lmdb:///var/lib/odradek")
+        raise StoreUrlError(f"storage URL {masked_url(url)!r} needs an absolute path: lmdb:///var/lib/odradek")
     if parts.scheme == "memory" and (parts.netloc or path):
-        raise StoreUrlError(f"storage URL {url!r}: a memory store has no name or path, write memory://")
+        raise StoreUrlError(f"storage URL {masked_url(url)!r}: a memory store has no name or path, write memory://")
     return path
 
 

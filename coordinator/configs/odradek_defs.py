@@ -13,13 +13,14 @@ INT: Final = ConfigType.INT
 LONG: Final = ConfigType.LONG
 BOOLEAN: Final = ConfigType.BOOLEAN
 STRING: Final = ConfigType.STRING
+PASSWORD: Final = ConfigType.PASSWORD
 HIGH: Final = Importance.HIGH
 READ_ONLY: Final = UpdateMode.READ_ONLY
 
 ODRADEK_DEFINITIONS: Final = (
     Definition(
         "odradek.storage",
-        STRING,
+        PASSWORD,  # a database's URL may contain one
         None,
         NonEmpty(),
         importance=HIGH,

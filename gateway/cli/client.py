@@ -288,6 +288,8 @@ def _check_properties(defaults: Mapping[str, Any], properties: Mapping[str, Any]
     # kafka-python accepts any text as a number and fails later, and connects without TLS for an unknown protocol.
     for name, value in properties.items():
         dotted, default = name.replace("_", "."), defaults.get(name)
+        if defaults and name not in defaults:  # kafka-python's own message would print the value, maybe a password
+            raise CliError(f"-X {dotted}: kafka-python's client has no such setting")
         if isinstance(default, bool) and not isinstance(value, bool):
             raise CliError(f"-X {dotted} is true or false, not {value!r}")
         if isinstance(default, int) and not isinstance(value, int) and name != "acks":  # acks may also be `all`

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from odradek.gateway.cli.errors import EXIT_CODES, INTERRUPTED, READER_GONE, CliError, explained
+from odradek.gateway.cli.process_title import hide_secrets
 
 VERSION: Final = "0.1.0"
 """The version in pyproject.toml. Reading it from the installed distribution would take 5% of a broker's start time."""
@@ -156,6 +157,7 @@ def cli(context: click.Context, *, verbose: bool) -> None:
 
 def main() -> None:
     """The console script."""
+    hide_secrets()
     cli(prog_name="odradek")
 
 

@@ -25,6 +25,7 @@ from odradek.gateway.cli.data_options import (
 from odradek.gateway.cli.errors import CliError, EndedError
 from odradek.gateway.cli.signals import stop_noticed, stop_when_stdin_ends
 from odradek.gateway.quick_import import collector_paused
+from odradek.storage_backends.urls import masked_url
 
 if TYPE_CHECKING:
     from odradek.gateway.config import BrokerConfig
@@ -347,7 +348,9 @@ def _json_line(**fields: object) -> str:
 
 def _place(config: "BrokerConfig") -> str:
     scheme, _, path = config.storage_url.partition("://")
-    return {"memory": "memory (gone when it stops)", "lmdb": unquote(path)}.get(scheme, config.storage_url)
+    if scheme == "memory":
+        return "memory (gone when it stops)"
+    return unquote(path) if scheme == "lmdb" else masked_url(config.storage_url)
 
 
 _IMPORTED_AT_S = time.monotonic()

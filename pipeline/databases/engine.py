@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.pipeline.errors import MissingError, PipelineError
+from odradek.storage_backends.urls import masked_url as shown
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -18,17 +19,11 @@ BUSY_TIMEOUT_S: Final = 60
 _ABOUT_DATA: Final = ("22", "23", "44", "P0")
 """SQLSTATE classes of errors about a row's data: data, constraints, views' checks, triggers."""
 _RAISED: Final = re.compile(r"odradek\.pipeline\.(?:errors|databases\.\w+)\.(\w*Error): (.*)")
-_PASSWORD: Final = re.compile(r"(//[^:/@]*):[^@/]*@|(password=)[^&;]*", re.IGNORECASE)
 
 
 def is_jdbc(url: str) -> bool:
     """Return True if the URL is for Spark's JDBC source instead of SQLAlchemy."""
     return url.startswith(JDBC)
-
-
-def shown(url: str) -> str:
-    """Return the URL without its password, for messages."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", url)
 
 
 def open_engine(url: str, *, exists: bool = False) -> "Engine":

@@ -12,10 +12,11 @@ from zoneinfo import ZoneInfo
 
 from odradek.pipeline.databases.columns import Column, Kind
 from odradek.pipeline.databases.encode import RowFormat
-from odradek.pipeline.databases.engine import shown, spark_errors
+from odradek.pipeline.databases.engine import spark_errors
 from odradek.pipeline.databases.positions import Position, Range
 from odradek.pipeline.databases.reading import Order, Pair
 from odradek.pipeline.errors import MissingError, PipelineError
+from odradek.storage_backends.urls import masked_url as shown
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odradek.pipeline.databases.columns import Column, column_of, created_type
-from odradek.pipeline.databases.engine import database_errors, open_engine, shown
+from odradek.pipeline.databases.engine import database_errors, open_engine
 from odradek.pipeline.errors import PipelineError
+from odradek.storage_backends.urls import masked_url as shown
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table

@@ -11,6 +11,7 @@ from sqlalchemy.pool import QueuePool
 
 from odradek.storage_backends.sql.driver import Statement, run
 from odradek.storage_backends.sql.errors import ForeignError, mapped
+from odradek.storage_backends.urls import masked_url
 
 READERS: Final = 8
 """The number of pooled connections for readers; more are opened for more concurrent reads."""
@@ -38,7 +39,7 @@ class Database:
         self.url = make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._writes = writes
-        self.location = self.url.render_as_string(hide_password=True)
+        self.location = masked_url(self.url.render_as_string(hide_password=True))
         self._writer = self._engine(pool_size=1, max_overflow=0)
         self._readers = self._engine(pool_size=READERS, max_overflow=-1, isolation_level="AUTOCOMMIT")
         if not self.is_sqlite:
