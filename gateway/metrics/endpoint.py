@@ -1,17 +1,15 @@
-"""The HTTP endpoint for Prometheus and health checks, in separate threads, so that a scrape delays no client.
+"""The HTTP endpoint for Prometheus and health checks, in a thread with an event loop of its own: a scrape delays no
+client, and the health checks answer also while the broker's loop hangs.
 
 `GET /metrics`, `GET /health/live` (the event loop runs) and `GET /health/ready` (the broker accepts clients). A health
 check returns 200, or 503 with the reason in one line.
 """
 
-import io
 import logging
-import sys
 import threading
-from collections.abc import Callable, Iterable
-from typing import Final, TextIO
-from wsgiref.simple_server import WSGIRequestHandler, make_server
-from wsgiref.types import StartResponse, WSGIEnvironment
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
 
 import trio
 from prometheus_client import (
@@ -22,11 +20,11 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.exposition import ThreadingWSGIServer
 
 from odradek.gateway.assembly import Services
 from odradek.gateway.errors import StartError
 from odradek.gateway.metrics.collector import BrokerCollector
+from odradek.gateway.metrics.http import HttpServer, Page
 from odradek.gateway.metrics.raft import ElectionTimes
 
 log = logging.getLogger(__name__)
@@ -34,9 +32,6 @@ log = logging.getLogger(__name__)
 BEAT_EVERY_S: Final = 1.0
 LIVE_WITHIN_US: Final = 15_000_000
 """The time without a turn of the event loop after which the process counts as hanging."""
-CLIENT_TIMEOUT_S: Final = 30.0
-"""The time for which a read from a client, or a write to it, may wait."""
-_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
 
 class Health:
@@ -70,75 +65,63 @@ class Health:
         return self.live()
 
 
-class RequestHandler(WSGIRequestHandler):
-    """Handles one client, in a thread of its own, which a client that sends nothing must not hold for ever."""
-
-    timeout = CLIENT_TIMEOUT_S
-
-    def handle(self) -> None:
-        """Handle the request, unless the client sends none, or resets the connection."""
-        try:
-            super().handle()
-        except OSError as error:
-            log.debug("metrics client lost peer=%s cause=%s", self.client_address[0], error)
-
-    def get_stderr(self) -> TextIO:
-        """The stream to which the base class writes the traceback of an error."""
-        return _ErrorLog()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method's parameter
-        """Log requests at the level of debugging."""
-        log.debug("metrics request peer=%s %s", self.client_address[0], format % args)
-
-
-class _ErrorLog(io.StringIO):
-    """Logs the exception that is being handled, in place of the traceback that was written to it."""
-
-    def flush(self) -> None:
-        error = sys.exc_info()[1]
-        level = logging.DEBUG if isinstance(error, OSError) else logging.ERROR
-        log.log(level, "cannot answer a metrics request", exc_info=error)
-
-
-class MetricsServer(ThreadingWSGIServer):
-    """Serves each client in a thread of its own."""
-
-    def handle_error(self, request: object, client_address: tuple[str, int]) -> None:
-        """Log an error that ended the thread of a client."""
-        log.exception("a metrics request failed peer=%s", client_address[0])
-
-
-def application(
-    services: Services, health: Health, elections: ElectionTimes
-) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
-    """The WSGI application of one broker."""
+def pages(services: Services, health: Health, elections: ElectionTimes) -> Callable[[str], Awaitable[Page]]:
+    """The pages of one broker, by path."""
     registry = CollectorRegistry()
     for make in (ProcessCollector, PlatformCollector, GCCollector):
         make(registry=registry)
     registry.register(BrokerCollector(services, elections))
     checks = {"/health/live": health.live, "/health/ready": health.ready}
-    scraping = threading.Lock()  # the collector keeps state of earlier scrapes
+    one_at_a_time = trio.CapacityLimiter(1)  # the collector keeps state of earlier scrapes
 
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        path = environ.get("PATH_INFO", "")
+    async def find(path: str) -> Page:
         if path == "/metrics":
-            with scraping:
-                page = generate_latest(registry)
-            start_response("200 OK", [("Content-Type", CONTENT_TYPE_LATEST)])
-            return [page]
+            page = await trio.to_thread.run_sync(generate_latest, registry, limiter=one_at_a_time)
+            return Page(200, page, CONTENT_TYPE_LATEST)
         check = checks.get(path)
         if check is None:
-            start_response("404 Not Found", _TEXT)
-            return [b"there are /metrics, /health/live and /health/ready\n"]
+            return Page(404, b"there are /metrics, /health/live and /health/ready\n")
         cause = check()
-        start_response("200 OK" if cause is None else "503 Service Unavailable", _TEXT)
-        return [f"{cause or 'ok'}\n".encode()]
+        return Page(200 if cause is None else 503, f"{cause or 'ok'}\n".encode())
 
-    return answer
+    return find
 
 
-class _ServerOnIPv6(MetricsServer):
-    address_family = trio.socket.AF_INET6
+class _ServingThread:
+    """Serves the pages in a thread with its own event loop, from `start` to `stop`."""
+
+    def __init__(self, server: HttpServer, listeners: Sequence[trio.SocketListener]) -> None:
+        self._server = server
+        self._listeners = listeners
+        self._scope = trio.CancelScope()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._begun = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="odradek-metrics", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._serve)
+        except Exception:
+            log.exception("metrics and health checks are served no more")
+        finally:
+            self._begun.set()
+
+    async def _serve(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        self._begun.set()
+        with self._scope:
+            await self._server.serve(self._listeners)
+
+    def stop(self) -> None:
+        """Close the connections and wait for the thread."""
+        self._begun.wait()
+        if self._token is not None:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._scope.cancel)
+        self._thread.join()
 
 
 async def serve(
@@ -147,20 +130,18 @@ async def serve(
     """Serve until cancelled; started with the port. Raises StartError if it cannot listen at the address."""
     health, elections = Health(services), ElectionTimes(services)
     try:
-        app = application(services, health, elections)
-        server_class = _ServerOnIPv6 if ":" in host else MetricsServer
-        server = make_server(host, port, app, server_class, handler_class=RequestHandler)
+        listeners = await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
         raise StartError(f"cannot serve metrics at {host}:{port} (odradek.metrics.listen): {error}") from error
-    thread = threading.Thread(target=server.serve_forever, name="odradek-metrics", daemon=True)
-    thread.start()
-    log.info("metrics at http://%s:%d/metrics", host, server.server_port)
-    task_status.started(server.server_port)
+    port = listeners[0].socket.getsockname()[1]
+    serving = _ServingThread(HttpServer(pages(services, health, elections)), listeners)
+    serving.start()
+    log.info("metrics at http://%s:%d/metrics", f"[{host}]" if ":" in host else host, port)
+    task_status.started(port)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(elections.watch)
             await health.beat()
     finally:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(server.shutdown)
-        server.server_close()
+            await trio.to_thread.run_sync(serving.stop)

@@ -2,18 +2,14 @@
 
 import errno
 import json
-import logging
 import re
 import shutil
-import socket
-import struct
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from wsgiref.simple_server import make_server
 
 import pytest
 from damages import zero
@@ -21,7 +17,6 @@ from gateway_brokers import ProcessBroker, environment, free_port
 from gateway_client import RawClient, batch_of, produce_request
 from prometheus_client.parser import text_string_to_metric_families
 
-from odradek.gateway.metrics.endpoint import CLIENT_TIMEOUT_S, MetricsServer, RequestHandler
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.wire.messages.fetch import FetchRequest, ReplicaState
@@ -192,57 +187,6 @@ def test_health_is_reported(broker: ProcessBroker, port: int):
     assert get(port, "/health/live") == (200, "ok\n")
     assert get(port, "/health/ready") == (200, "ok\n")
     assert get(port, "/elsewhere")[0] == 404
-
-
-def test_a_client_that_sends_nothing_is_disconnected(monkeypatch, capfd):
-    assert RequestHandler.timeout == CLIENT_TIMEOUT_S
-    monkeypatch.setattr(RequestHandler, "timeout", 0.1)
-    with (
-        make_server("127.0.0.1", 0, lambda *_: [], MetricsServer, RequestHandler) as server,
-        socket.create_connection(server.server_address, timeout=60) as silent,
-    ):
-        server.handle_request()
-        assert silent.recv(1) == b""
-    assert capfd.readouterr().err == "", "no traceback"
-
-
-class Joined(MetricsServer):
-    """Ends when its threads have ended."""
-
-    daemon_threads = False
-
-
-def test_a_client_that_resets_its_connection_is_no_error(capfd: pytest.CaptureFixture[str], caplog):
-    caplog.set_level(logging.DEBUG)
-    with make_server("127.0.0.1", 0, lambda *_: [], Joined, RequestHandler) as server:
-        client = socket.create_connection(server.server_address, timeout=60)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-        server.handle_request()
-    assert capfd.readouterr().err == "", "no traceback"
-    [line] = caplog.records
-    assert line.levelname == "DEBUG"
-    assert "metrics client lost peer=127.0.0.1" in line.getMessage()
-
-
-@pytest.mark.parametrize(("error", "level"), [(ValueError("a defect"), "ERROR"), (TimeoutError("slow"), "DEBUG")])
-def test_an_error_of_a_request_is_logged(error: Exception, level: str, capfd: pytest.CaptureFixture[str], caplog):
-    caplog.set_level(logging.DEBUG)
-
-    def fail(*_: object) -> list[bytes]:
-        raise error
-
-    with (
-        make_server("127.0.0.1", 0, fail, Joined, RequestHandler) as server,
-        socket.create_connection(server.server_address, timeout=60) as client,
-    ):
-        client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-        server.handle_request()
-        assert client.recv(1 << 16).startswith(b"HTTP/1.0 500 ")
-    assert capfd.readouterr().err == "", "no traceback"
-    [line] = [record for record in caplog.records if record.exc_info]
-    assert line.levelname == level
-    assert line.exc_info[1] is error
 
 
 def test_an_ipv6_address_is_given_in_brackets(tmp_path: Path, port: int):
