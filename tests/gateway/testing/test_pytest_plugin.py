@@ -144,3 +144,55 @@ def test_no_broker_starts_unless_a_test_uses_it(run, pytester):
             assert "odradek.gateway.process" not in sys.modules
     """
     run(tests=tests, how=pytester.runpytest_subprocess).assert_outcomes(passed=1)
+
+
+def test_faults_end_with_the_test(run):
+    tests = """
+        import pytest
+
+        def test_armed(kafka_broker, kafka_faults):
+            kafka_faults.always("*", close=True)
+            kafka_broker.disk.fill()
+            assert kafka_broker.faults is kafka_faults
+
+        def test_armed_without_the_fixture(kafka_broker):
+            assert not kafka_broker.faults.pending
+            assert not kafka_broker.disk.is_full
+            kafka_broker.faults.always("*", close=True)
+
+        def test_gone(kafka_faults):
+            assert not kafka_faults.pending
+    """
+    run(tests=tests).assert_outcomes(passed=3)
+
+
+def test_a_fault_that_had_to_happen_fails_the_test(run):
+    tests = """
+        def test_unused(kafka_broker):
+            kafka_broker.faults.next("Produce", close=True, must_happen=True)
+
+        def test_next(kafka_broker):
+            assert not kafka_broker.faults.pending
+    """
+    result = run(tests=tests)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*no request met the fault Produce close*"])
+
+
+def test_faults_of_a_broker_of_ones_own_end_with_the_test(run):
+    tests = """
+        import pytest
+        from odradek import broker
+
+        @pytest.fixture(scope="session")
+        def kafka_broker():
+            with broker() as running:
+                yield running
+
+        def test_armed(kafka_faults):
+            kafka_faults.always("*", close=True)
+
+        def test_gone(kafka_faults):
+            assert not kafka_faults.pending
+    """
+    run(tests=tests).assert_outcomes(passed=2)
