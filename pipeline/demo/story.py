@@ -59,13 +59,14 @@ CARRIERS: Final[Mapping[str, str]] = {
     "F9": "Frontier", "FL": "AirTran", "HA": "Hawaiian", "MQ": "Envoy", "OO": "SkyWest", "UA": "United",
     "US": "US Airways", "VX": "Virgin", "WN": "Southwest", "YV": "Mesa",
 }  # fmt: skip
-NEXT: Final = """
-Next:
-  odradek serve                                      a broker at 127.0.0.1:9092, with its data in ./odradek-data
-  echo hello | odradek produce greetings             in another terminal (pip install 'odradek[cli]')
-  odradek sql "SELECT * FROM greetings"              at any time (pip install 'odradek[sql]')
-  with odradek.broker() as b: … b.bootstrap …        in a test; with pytest also the fixture kafka_broker
-"""
+NEXT: Final = (
+    ("odradek serve", "a broker at 127.0.0.1:9092, its data in ./odradek-data", "", ""),
+    ("echo hello | odradek produce greetings", "in another terminal", "kafka", "cli"),
+    ('odradek sql "SELECT * FROM greetings"', "in the same folder, at any time", "apsw", "sql"),
+    ("with odradek.broker() as b: b.bootstrap", "in a test; with pytest, the fixture kafka_broker", "", ""),
+)
+"""What to do next: command, description, and the package that it needs with the extra that brings it."""
+COLUMN: Final = 42
 
 
 class Demo:
@@ -248,7 +249,7 @@ class Demo:
         verdict = "[bold green]agree: nothing lost, nothing twice[/]" if agree else "[bold red]DISAGREE[/]"
         self._say(f"{', '.join(results)} {verdict}, after {seconds:.0f} s")
         if agree:
-            self.console.print(NEXT, end="", highlight=False, markup=False, soft_wrap=True)
+            self.console.print("\n".join(next_lines()), highlight=False, markup=False, soft_wrap=True)
         return agree
 
 
@@ -283,6 +284,16 @@ def _merged(states: Mapping[int, State]) -> Totals:
     for state in states.values():
         totals.merge(state.totals)
     return totals
+
+
+def next_lines() -> list[str]:
+    """The lines of `NEXT`; those that need a package that is not installed say how to install it."""
+    lines = ["", "Next:"]
+    for command, what, package, extra in NEXT:
+        is_there = not package or importlib.util.find_spec(package) is not None
+        hint = "" if is_there else f" (pip install 'odradek[{extra}]')"
+        lines.append(f"  {command:{COLUMN}}{what}{hint}")
+    return lines
 
 
 def comparison(results: Mapping[str, Totals]) -> Table:
