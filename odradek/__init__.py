@@ -10,9 +10,33 @@ distribution they are ordinary folders in here.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.testing import TestBroker, TestCluster, broker, cluster
+    from odradek.testing import (
+        CommittedOffset,
+        KitError,
+        NewRecord,
+        Record,
+        TestBroker,
+        TestCluster,
+        TopicPartition,
+        UnknownGroupError,
+        UnknownTopicError,
+        broker,
+        cluster,
+    )
 
-__all__ = ["TestBroker", "TestCluster", "broker", "cluster"]
+__all__ = [
+    "CommittedOffset",
+    "KitError",
+    "NewRecord",
+    "Record",
+    "TestBroker",
+    "TestCluster",
+    "TopicPartition",
+    "UnknownGroupError",
+    "UnknownTopicError",
+    "broker",
+    "cluster",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -22,3 +46,8 @@ def __getattr__(name: str) -> object:
     from odradek import testing
 
     return getattr(testing, name)
+
+
+def __dir__() -> list[str]:
+    """The public names, also before their import."""
+    return __all__

@@ -7,11 +7,17 @@
 The broker starts with the first test that uses it and listens on a free port, so under pytest-xdist each worker has
 its own. Settings: the ini option `odradek_storage` or the command line option `--odradek-storage` (`memory://`, a
 directory or a storage URL; memory by default), and the ini option `odradek_config` (lines of `name=value`, Kafka's
-names). The storage is that of `kafka_broker` only; the configuration is also that of `kafka_cluster`.
+names). The storage is that of `kafka_broker` only; the configuration is also that of the other brokers.
+`odradek_topics` (lines of `name` or `name=partitions`) are the topics with which `kafka_broker` and
+`kafka_clean_broker` start.
+
+All brokers have the methods of the test kit, `kafka_broker.records(topic)` and so on, and `kafka_broker.aio` has them
+as coroutine functions for asynchronous tests.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from odradek.gateway.testing.in_process import TestBroker
     from odradek.gateway.testing.kit.faults import Faults
 
-_BROKER: "pytest.StashKey[TestBroker]" = pytest.StashKey()
+_BROKERS: "pytest.StashKey[list[TestBroker]]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,26 +35,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     what = "where the test broker keeps its data: memory:// (default), a directory or a storage URL"
     parser.addini("odradek_storage", what, default="memory://")
     parser.addini("odradek_config", "further broker settings, a line of name=value each", type="linelist", default=[])
+    what_topics = "topics with which the test broker starts, a line of name or name=partitions each"
+    parser.addini("odradek_topics", what_topics, type="linelist", default=[])
     parser.getgroup("odradek").addoption("--odradek-storage", default=None, metavar="URL", help=what)
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(pytestconfig: pytest.Config) -> "Iterator[TestBroker]":
     """A broker that runs until the session ends; `kafka_broker.bootstrap` is its address."""
+    storage = pytestconfig.getoption("--odradek-storage") or pytestconfig.getini("odradek_storage")
+    with _broker(pytestconfig, storage) as running:
+        yield running
+
+
+@contextmanager
+def _broker(config: pytest.Config, storage: str) -> "Generator[TestBroker]":
     from odradek.gateway.testing.in_process import broker
 
-    storage = pytestconfig.getoption("--odradek-storage") or pytestconfig.getini("odradek_storage")
-    lines: list[str] = pytestconfig.getini("odradek_config")
-    with broker(storage, dict(_setting(line) for line in lines)) as running:
-        pytestconfig.stash[_BROKER] = running
+    topics: list[str] = config.getini("odradek_topics")
+    with broker(storage, _settings(config), topics=dict(_topic(line) for line in topics)) as running:
+        config.stash.setdefault(_BROKERS, []).append(running)
         yield running
+
+
+@pytest.fixture(scope="session")
+def _kafka_kept_clean(pytestconfig: pytest.Config) -> "Iterator[TestBroker]":
+    with _broker(pytestconfig, "memory://") as running:
+        yield running
+
+
+@pytest.fixture
+def kafka_clean_broker(_kafka_kept_clean: "TestBroker") -> "TestBroker":
+    """A broker as it is at its start: no topics but those of `odradek_topics`, no records, no groups.
+
+    It is one broker in memory for the session, on one port, separate from `kafka_broker`, which is reset before each
+    test that uses it; that takes some milliseconds.
+    """
+    _kafka_kept_clean.reset()
+    return _kafka_kept_clean
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Remove the faults that the test has armed. It fails here if one of them had to happen and has not."""
-    broker = item.config.stash.get(_BROKER, None)
-    if broker is not None:
+    for broker in item.config.stash.setdefault(_BROKERS, []):
         _end_faults(broker)
 
 
@@ -68,6 +98,19 @@ def kafka_faults(kafka_broker: "TestBroker") -> "Iterator[Faults]":
     _end_faults(kafka_broker)
 
 
+def _settings(config: pytest.Config) -> dict[str, str]:
+    lines: list[str] = config.getini("odradek_config")
+    return dict(_setting(line) for line in lines)
+
+
+def _topic(line: str) -> tuple[str, int]:
+    name, _, partitions = line.partition("=")
+    try:
+        return name.strip(), int(partitions or 1)
+    except ValueError:
+        raise pytest.UsageError(f"odradek_topics: {line!r} is not of the form name or name=partitions") from None
+
+
 def _setting(line: str) -> tuple[str, str]:
     name, equals, value = line.partition("=")
     if not equals:
@@ -83,8 +126,7 @@ def kafka_cluster(pytestconfig: pytest.Config) -> "Iterator[TestCluster]":
     """
     from odradek.gateway.testing.cluster import cluster
 
-    lines: list[str] = pytestconfig.getini("odradek_config")
-    with cluster(3, dict(_setting(line) for line in lines)) as running:
+    with cluster(3, _settings(pytestconfig)) as running:
         yield running
 
 

@@ -8,7 +8,48 @@ comes with the package offers the same as fixtures: `kafka_broker` and `kafka_to
 `restart`; the fixture is `kafka_cluster`.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from odradek.gateway.testing.cluster import TestCluster, cluster
 from odradek.gateway.testing.in_process import TestBroker, broker
 
-__all__ = ["TestBroker", "TestCluster", "broker", "cluster"]
+if TYPE_CHECKING:
+    from odradek.gateway.testing.kit.groups import UnknownGroupError
+    from odradek.gateway.testing.kit.values import (
+        CommittedOffset,
+        KitError,
+        NewRecord,
+        Record,
+        TopicPartition,
+        UnknownTopicError,
+    )
+
+__all__ = [
+    "CommittedOffset",
+    "KitError",
+    "NewRecord",
+    "Record",
+    "TestBroker",
+    "TestCluster",
+    "TopicPartition",
+    "UnknownGroupError",
+    "UnknownTopicError",
+    "broker",
+    "cluster",
+]
+
+_MODULES = ("odradek.gateway.testing.kit.values", "odradek.gateway.testing.kit.groups")
+
+
+def __getattr__(name: str) -> object:
+    """Import the values of the kit at first use, so that a broker starts faster."""
+    if name in __all__:
+        for module in map(import_module, _MODULES):
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote
 
 from odradek.gateway.quick_import import collector_paused
-from odradek.gateway.testing.kit.facade import CALL_TIMEOUT_S, TestKafka
+from odradek.gateway.testing.kit.facade import CALL_TIMEOUT_S, AsyncTestKafka, TestKafka, awaited
 from odradek.gateway.testing.kit.seam import Seam
 from odradek.gateway.testing.kit.threads import in_thread
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from odradek.gateway.process import Running
     from odradek.gateway.testing.kit.access import Access, LocalAccess
     from odradek.gateway.testing.kit.faults import Faults
+    from odradek.gateway.testing.kit.snapshots import Snapshot, StoreKeeper
     from odradek.gateway.testing.kit.topics import Topics
 
 log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
+MEMORY = "memory://"
 
 T = TypeVar("T")
 
@@ -60,16 +62,33 @@ class TestBroker(TestKafka):
 
         self.clock = Clock()
         self.disk = Disk()
+        self._keeper = self._new_keeper()
         self._around: list[Callable[[Environment], Environment]] = [self.disk.around, self.clock.around]
+        if self._keeper is not None:
+            self._around.insert(0, self._keeper.around)
+        self._as_started: Snapshot | None = None
         self._seam = Seam()
         self._access: LocalAccess | None = None
         self.host = "127.0.0.1"
         self.port = 0
 
+    def _new_keeper(self) -> "StoreKeeper | None":
+        """What keeps the store for snapshots; None for stores that are not in memory."""
+        if self._storage != MEMORY:
+            return None
+        with collector_paused():
+            from odradek.gateway.testing.kit.snapshots import StoreKeeper
+        return StoreKeeper()
+
     @property
     def bootstrap(self) -> str:
         """The address for the clients' `bootstrap.servers`."""
         return f"{self.host}:{self.port}"
+
+    @cached_property
+    def aio(self) -> "AsyncTestBroker":
+        """The methods that wait, as coroutine functions, which do not block the event loop."""
+        return AsyncTestBroker(self)
 
     @property
     def has_faults(self) -> bool:
@@ -101,6 +120,8 @@ class TestBroker(TestKafka):
             raise self._failure
         if self._topics:
             self._create_missing()
+        if self._keeper is not None and self._as_started is None:
+            self._as_started = self._keeper.snapshot(0)
 
     def _create_missing(self) -> None:
         from odradek.gateway.testing.kit.topics import create_missing, new_topics
@@ -221,6 +242,45 @@ class TestBroker(TestKafka):
         clients = self._seam.clients
         return self._started().disconnect(lambda peer: client_id is None or clients.get(peer) == client_id)
 
+    def snapshot(self) -> "Snapshot":
+        """The broker's state at this moment, for `reset`: topics, records, groups, transactions, configs, and its time.
+
+        It takes less than a millisecond with a hundred topics, and shares the records with the broker. Take it while no
+        consumer is a member of a group: its membership would be part of it. Raises RuntimeError if the broker does not
+        run, or keeps its data in a directory or a database.
+        """
+        self._started()
+        return self._snapshots().snapshot(self.clock.ahead_ms)
+
+    def reset(self, snapshot: "Snapshot | None" = None) -> None:
+        """Go back to a snapshot, by default to the state after the first start: only the given `topics`, no records.
+
+        The broker restarts on its port, which takes some milliseconds. Clients' connections are closed, and what they
+        remember of the state before is void: close them first, or let them reconnect as after any restart. Faults that
+        are armed are removed, the disk is quick and has space, and the clock is what it was. A broker that was stopped
+        is started. Raises RuntimeError as `snapshot` does.
+        """
+        keeper, to = self._snapshots(), snapshot or self._as_started
+        if to is None:
+            self._started()
+            return
+        if self.has_faults:
+            self.faults.clear()
+        self.disk.restore()
+        self.stop()
+        keeper.next_medium = to.medium.copy()
+        self.clock.ahead_ms = to.ahead_ms
+        vars(self).pop("_placing", None)
+        self.start()
+
+    def _snapshots(self) -> "StoreKeeper":
+        if self._keeper is None:
+            raise RuntimeError(
+                f"there are no snapshots of {self._storage}: only of memory://. Use memory, or for each test a new "
+                "directory"
+            )
+        return self._keeper
+
     def _started(self) -> "Running":
         if self._running is None:
             raise RuntimeError("the broker does not run: use it inside its `with` block, or after `start()`")
@@ -282,6 +342,22 @@ class TestBroker(TestKafka):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await in_thread(self.stop, abandons=False)
+
+
+class AsyncTestBroker(AsyncTestKafka):
+    """The methods of `TestBroker` that wait, for tests of asyncio and Trio."""
+
+    def __init__(self, kafka: TestBroker) -> None:
+        super().__init__(kafka)
+        self.snapshot = awaited(kafka.snapshot)
+        self.reset = awaited(kafka.reset)
+        self.restart = awaited(kafka.restart)
+        self.advance = awaited(kafka.advance)
+        self.rebalance = awaited(kafka.rebalance)
+        self.expire_session = awaited(kafka.expire_session)
+        self.fence_producer = awaited(kafka.fence_producer)
+        self.move_leader = awaited(kafka.move_leader)
+        self.disconnect = awaited(kafka.disconnect)
 
 
 def broker(

@@ -1,6 +1,7 @@
 """Logs in memory: for tests, for `odradek serve --storage memory://`, and as the simulation's disk."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from threading import Lock
 
 from odradek.partitions.model import LogSnapshot, LogWrite, PartitionKey, ProducersAt
@@ -46,14 +47,14 @@ class MemoryLease:
 
 
 class MemoryPartition:
-    """A `PartitionStore` over one log of a medium. One lock for all calls, since all are fast."""
+    """A `PartitionStore` over one log of a medium. `lock` is for all calls, since all are fast."""
 
     def __init__(self, store: "MemoryStore", key: PartitionKey, log: MediumLog, policy: LogPolicy) -> None:
         self._store = store
         self._key = key
         self._log = log
         self._policy = policy
-        self._lock = Lock()
+        self.lock = Lock()
         self._closed = False
 
     @property
@@ -73,13 +74,13 @@ class MemoryPartition:
 
     def load(self) -> LogSnapshot:
         """See `PartitionStore.load`."""
-        with self._lock:
+        with self.lock:
             return self._open_log().live.snapshot()
 
     def commit(self, writes: Sequence[LogWrite], *, sync: bool) -> None:
         """See `PartitionStore.commit`."""
         owned = [own_batches(write) for write in writes]
-        with self._lock:
+        with self.lock:
             log = self._open_log()
             log.apply(log.live.plan(owned, self._policy), sync=sync)
 
@@ -90,7 +91,7 @@ class MemoryPartition:
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> MemoryLease:
         """See `PartitionStore.read`."""
-        with self._lock:
+        with self.lock:
             return MemoryLease(*self._open_log().live.read(start_offset, end_offset, max_bytes))
 
     def is_hot(self, start_offset: int) -> bool:
@@ -100,36 +101,36 @@ class MemoryPartition:
 
     def find_by_timestamp(self, timestamp_ms: int) -> int | None:
         """See `PartitionStore.find_by_timestamp`."""
-        with self._lock:
+        with self.lock:
             return self._open_log().live.find_by_timestamp(timestamp_ms)
 
     def find_max_timestamp(self) -> int | None:
         """See `PartitionStore.find_max_timestamp`."""
-        with self._lock:
+        with self.lock:
             return self._open_log().live.find_max_timestamp()
 
     def producers_before(self, end_offset: int) -> ProducersAt:
         """See `PartitionStore.producers_before`."""
-        with self._lock:
+        with self.lock:
             return self._open_log().live.producers_before(end_offset)
 
     def truncate(self, end_offset: int, rebuilt: Mapping[int, bytes] = NO_ROWS) -> LogSnapshot:
         """See `PartitionStore.truncate`."""
-        with self._lock:
+        with self.lock:
             log = self._open_log()
             log.truncate(end_offset, rebuilt)
             return log.live.snapshot()
 
     def draft(self, base_offset: int, end_offset: int) -> MemoryDraft:
         """See `PartitionStore.draft`."""
-        with self._lock:
+        with self.lock:
             infos = self._open_log().live.segment_infos()
         return MemoryDraft(base_offset, end_offset, checked_run(infos, base_offset, end_offset))
 
     def replace(self, draft: SegmentDraft) -> bool:
         """See `PartitionStore.replace`."""
         assert isinstance(draft, MemoryDraft), "a draft of another store"
-        with self._lock:
+        with self.lock:
             return self._open_log().replace(draft)
 
     def configure(self, policy: LogPolicy) -> None:
@@ -138,7 +139,7 @@ class MemoryPartition:
 
     def segments(self) -> Sequence[SegmentInfo]:
         """See `PartitionStore.segments`."""
-        with self._lock:
+        with self.lock:
             return self._open_log().live.segment_infos()
 
     def size_bytes(self) -> int:
@@ -147,7 +148,7 @@ class MemoryPartition:
 
     def close(self) -> None:
         """See `PartitionStore.close`."""
-        with self._lock:
+        with self.lock:
             if not self._closed:
                 self._closed = True
                 self._log.sync()
@@ -238,6 +239,14 @@ class MemoryStore:
     def space(self) -> StoreSpace:
         """See `Store.space`: the sizes are unknown."""
         return StoreSpace("memory://")
+
+    def copied_medium(self) -> MemoryMedium:
+        """A copy of the medium at one moment, which no commit divides. From any thread, also once it is closed."""
+        with ExitStack() as held:
+            held.enter_context(self._lock)
+            for partition in list(self._open.values()):
+                held.enter_context(partition.lock)
+            return self.medium.copy()
 
     def properties(self) -> Mapping[str, str]:
         """See `Store.properties`."""

@@ -55,6 +55,11 @@ class MediumLog:
             self.durable.replace(draft)
         return True
 
+    def copy(self) -> "MediumLog":
+        """Return a log that can be changed without changing this one; the batches are shared."""
+        durable = None if self.durable is None else self.durable.copy()
+        return MediumLog(self.live.copy(), durable, list(self.unsynced))
+
     def cut_power(self, survivors: _Survivors) -> None:
         """Drop the unsynced commits except the first `survivors(number of unsynced commits)`."""
         assert self.durable is not None
@@ -78,6 +83,15 @@ class MemoryMedium:
         if key not in self.logs:
             self.logs[key] = MediumLog(durable=MemoryLog() if self.power_cuts else None)
         return self.logs[key]
+
+    def copy(self) -> "MemoryMedium":
+        """Return a medium that can be changed without changing this one, and is not in use; the batches are shared."""
+        return MemoryMedium(
+            self.power_cuts,
+            {key: log.copy() for key, log in self.logs.items()},
+            {name: (key, log.copy()) for name, (key, log) in self.strays.items()},
+            dict(self.properties),
+        )
 
     def cut_power(self, survivors: _Survivors) -> None:
         """Drop what a power cut loses; `survivors(n)` returns how many of a log's n unsynced commits are kept."""

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+import trio
+
 from odradek.gateway.testing.kit.access import NO_PRODUCER, Access, ProducerId
 from odradek.gateway.testing.kit.lookup import Topic, check, retried, topic_of
 from odradek.gateway.testing.kit.partitioner import partition_of_key
@@ -52,9 +54,13 @@ async def produce(access: Access, name: str, new: Iterable[Data | NewRecord], pl
     Raises UnknownTopicError if there is no such topic and the broker creates none, LookupError if there is no such
     partition, KitError with the reason if the broker refuses records; those before them may have been stored.
     """
-    wanted = [_checked(each) for each in new]
+    wanted, now_ms = [_checked(each) for each in new], access.wall_ms()
     topic = await retried(access, lambda: topic_of(access, name, may_create=True))
-    placed = [_placed(topic, each, placing, access.wall_ms()) for each in wanted]
+    placed: list[Record] = []
+    for each in wanted:
+        placed.append(_placed(topic, each, placing, now_ms))
+        if not len(placed) % BATCH_RECORDS:
+            await trio.lowlevel.checkpoint()  # the broker has other work, too
     sender = Sender(access, name, await retried(access, access.producer))
     stored: dict[int, Record] = {}
     for numbers in _batches(placed):

@@ -312,3 +312,12 @@ def test_a_process_that_forgets_to_stop_its_broker_still_ends():
     script = "import odradek.gateway.testing; odradek.broker().start(); print('started')"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (0, "started\n"), ended.stderr
+
+
+def test_the_public_names_are_shown_and_can_be_imported():
+    script = "import odradek; print(*dir(odradek)); print(*[getattr(odradek, name).__name__ for name in dir(odradek)])"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    names, imported = shown.splitlines()
+    assert names == imported == " ".join(odradek.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'consumer'"):
+        odradek.consumer  # noqa: B018 - the access raises

@@ -196,3 +196,59 @@ def test_faults_of_a_broker_of_ones_own_end_with_the_test(run):
             assert not kafka_faults.pending
     """
     run(tests=tests).assert_outcomes(passed=2)
+
+
+def test_a_clean_broker_for_each_test(run):
+    tests = """
+        import pytest
+
+        ports = set()
+
+        @pytest.mark.parametrize("n", range(3))
+        def test_it_has_only_its_topics(kafka_clean_broker, n):
+            ports.add(kafka_clean_broker.port)
+            assert len(ports) == 1
+            assert kafka_clean_broker.records("orders") == []
+            with pytest.raises(LookupError):
+                kafka_clean_broker.records("made")
+            kafka_clean_broker.produce("orders", "x", partition=2)
+            kafka_clean_broker.create_topics({"made": 1})
+
+        def test_the_other_broker_is_another(kafka_broker, kafka_clean_broker):
+            kafka_broker.produce("orders", "x")
+            assert kafka_clean_broker.records("orders") == []
+            assert [each.partition for each in kafka_broker.records("events")] == []
+
+        def test_after_a_stop(kafka_clean_broker):
+            kafka_clean_broker.stop()
+
+        def test_it_runs_again(kafka_clean_broker):
+            assert kafka_clean_broker.records("orders") == []
+    """
+    run("-p", "no:randomly", tests=tests, ini="odradek_topics =\n    orders = 3\n    events\n").assert_outcomes(
+        passed=6
+    )
+
+
+def test_a_malformed_topic_is_refused(run):
+    result = run(tests="def test_it(kafka_broker): pass", ini="odradek_topics =\n    orders = many\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*odradek_topics: 'orders = many' is not of the form name or name=partitions*"])
+
+
+def test_asynchronous_tests_use_the_same_fixtures(run):
+    tests = """
+        import asyncio
+        import trio
+
+        async def use(kafka, topic):
+            made = await kafka.aio.produce(topic, "x")
+            assert await kafka.aio.assert_produced(topic, value="x") == made
+
+        def test_asyncio(kafka_clean_broker):
+            asyncio.run(use(kafka_clean_broker, "orders"))
+
+        def test_trio(kafka_clean_broker):
+            trio.run(use, kafka_clean_broker, "orders")
+    """
+    run(tests=tests, ini="odradek_topics = orders\n").assert_outcomes(passed=2)
