@@ -9,7 +9,7 @@ import click
 from odradek.gateway.cli.client import Admin, Target, TopicPartition, open_admin, retrying, topic_partition
 from odradek.gateway.cli.errors import CliError, broker_error_text
 from odradek.gateway.cli.options import INT32_MAX, INT64_MAX, TopicName, connection_options, json_option
-from odradek.gateway.cli.output import counted, emit_json, meter, note, table
+from odradek.gateway.cli.output import counted, emit_json, meter, note, say, table
 from odradek.gateway.cli.reassignments import show_under_way, under_way
 from odradek.gateway.cli.removal import check_removable, remove_node, serves
 from odradek.gateway.cli.replica_plan import Partition, Replicas, TooFewBrokersError, onto, over, without
@@ -83,7 +83,7 @@ def _state(admin: Admin, target: Target) -> dict[str, Any]:
 
 
 def _show(state: Mapping[str, Any]) -> None:
-    click.echo(f"cluster {state['cluster_id']}, active controller {state['active_controller']} of {state['voters']}")
+    say(f"cluster {state['cluster_id']}, active controller {state['active_controller']} of {state['voters']}")
     columns = ("BROKER", "ADDRESS", "RACK", "SERVES", "LEADS", "REPLICAS", "OUT OF SYNC")
     table(columns, [[*({**row, "serves": "yes" if row["serves"] else "no"}).values()] for row in state["brokers"]])
     click.echo(
@@ -133,7 +133,7 @@ def elect(target: Target, *, topics: Sequence[str], unclean: bool) -> None:
     elected = codes.count(0)
     note(f"{counted(elected, 'leader')} elected, {len(held) - elected - len(refused)} were leaders already")
     if refused:
-        raise CliError("\n".join(refused))
+        raise CliError(*refused)
 
 
 @cluster.command(
@@ -323,7 +323,7 @@ def _await_moved(admin: Admin, target: Target, plan: Replicas) -> None:
 
 def _report(left: Sequence[str]) -> None:
     if left:
-        raise CliError("\nodradek: ".join(left))
+        raise CliError(*left)
 
 
 def _cancel(admin: Admin, target: Target, topics: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from odradek.gateway.cli.assignment import Assignment
 from odradek.gateway.cli.client import Admin, Target, library, open_admin, retrying
 from odradek.gateway.cli.errors import CliError, client_error_text
 from odradek.gateway.cli.options import Text, connection_options, json_option
-from odradek.gateway.cli.output import emit_json, heading, note, table
+from odradek.gateway.cli.output import emit_json, heading, note, say, table
 from odradek.gateway.cli.removal import serves
 from odradek.gateway.cli.topics import describe_existing
 
@@ -100,7 +100,7 @@ def _show(described: Mapping[str, Any]) -> None:
     click.echo(heading(f"{described['kind']} {described['name']}"))
     for name, entry in described["configs"].items():
         value = "(hidden)" if entry["sensitive"] else entry["value"]
-        click.echo(f"  {name}={'' if value is None else value}  ({entry['source'].replace('_', ' ')})")
+        say(f"  {name}={'' if value is None else value}  ({entry['source'].replace('_', ' ')})")
 
 
 @configs.command("alter", epilog="\b\nExample:\n  odradek configs alter topic hello --set retention.ms=60000")
@@ -142,7 +142,7 @@ def alter(
             failure for resource in resources if (failure := _alter(admin, kind, resource, dict(changes), dry_run))
         ]
     if failures:
-        raise CliError("\nodradek: ".join(failures))
+        raise CliError(*failures)
 
 
 def _alter(

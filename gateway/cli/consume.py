@@ -92,7 +92,8 @@ def consume(
         with stop_noticed() as stop, _progress(topic, follow=follow) as progress:
             sink = Sink(sys.stdout.buffer, max_messages, progress, stop)
             reading = GroupReading(reader, topic, commit_every_ms) if group else PartitionReading(reader, starts)
-            Pump(reading, sink, formatter(layout, reader.access), stop).run(ends)
+            write = formatter(layout, reader.access, on_terminal=sys.stdout.isatty())
+            Pump(reading, sink, write, stop).run(ends)
 
 
 def _parsed(start: str, group: str | None, chosen: Sequence[int], layout: str) -> Start:

@@ -7,6 +7,7 @@ from typing import IO, Any, cast
 
 import click
 
+from odradek.gateway.cli.visible import visible
 from odradek.wire.errors import ErrorCode
 
 EXIT_CODES = """\
@@ -28,10 +29,13 @@ _QUOTED_MESSAGE = r"error_message=(?P<quote>['\"])(?P<message>.*?)(?P=quote)[,)]
 
 
 class CliError(click.ClickException):
-    """The command failed for a reason that the user can act on; ends the process with exit code 1."""
+    """The command failed for a reason, or several, that the user can act on; ends the process with exit code 1."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__("\nodradek: ".join(map(visible, reasons)))
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the one line on stderr."""
+        """Print one line on stderr for each reason."""
         click.echo(f"odradek: {self.format_message()}", file=file, err=file is None)
 
 

@@ -121,6 +121,6 @@ def _update(target: Target, levels: Sequence[tuple[str, int]], kind: UpgradeType
             raise CliError(broker_error_text(error.errno, response_message(str(error)))) from error
     failures = [f"feature {name!r}: {client_error_text(text)}" for name, text in outcomes.items() if text != "OK"]
     if failures:
-        raise CliError("\nodradek: ".join(failures))
+        raise CliError(*failures)
     for name, level in wanted.items():
         note(f"feature {name!r} {'can be set' if dry_run else 'set'} to level {level}")

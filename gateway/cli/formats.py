@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from odradek.gateway.cli.clients.interface import Access, Outgoing
+from odradek.gateway.cli.visible import visible, visible_json, visible_lines
 
 Formatter = Callable[[Sequence[Any]], list[bytes]]
 """Converts records to bytes; for a template, one field of all records at a time, which takes fewer calls."""
@@ -43,13 +44,35 @@ def check_layout(layout: str) -> None:
         raise ValueError(f"unknown escape {unknown[0]}; there are {' '.join(_ESCAPES)}")
 
 
-def formatter(layout: str, access: Access) -> Formatter:
-    """The formatter for a name or template that `check_layout` has accepted."""
+def formatter(layout: str, access: Access, *, on_terminal: bool = False) -> Formatter:
+    """The formatter for a name or template that `check_layout` has accepted.
+
+    `on_terminal`: control characters in keys, values and headers are escaped, except tabs and line ends of `value`.
+    """
     if layout == "value":
-        return lambda records: [b"null\n" if value is None else value + b"\n" for value in map(access.value, records)]
+        shown = _visible_lines if on_terminal else bytes
+        return lambda records: [
+            b"null\n" if value is None else shown(value) + b"\n" for value in map(access.value, records)
+        ]
     if layout == "json":
-        return lambda records: [_json_line(access, record) for record in records]
-    return _template(_TEMPLATES.get(layout, layout), _columns(access))
+        exact = visible_json if on_terminal else str
+        return lambda records: [exact(_json_line(access, record)).encode() for record in records]
+    columns = _columns(access)
+    if on_terminal:
+        columns = {name: _visible_column(column) for name, column in columns.items()}
+    return _template(_TEMPLATES.get(layout, layout), columns)
+
+
+def _visible_column(column: Column) -> Column:
+    return lambda records: map(_visible, column(records))
+
+
+def _visible(text: bytes) -> bytes:
+    return visible(text.decode(errors="backslashreplace")).encode()
+
+
+def _visible_lines(text: bytes) -> bytes:
+    return visible_lines(text.decode(errors="backslashreplace")).encode()
 
 
 def _bytes(value: bytes | None) -> bytes:
@@ -99,7 +122,7 @@ def _part(part: str, columns: Mapping[str, Column]) -> Column:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def _json_line(access: Access, record: Any) -> bytes:  # noqa: ANN401 - a client's record
+def _json_line(access: Access, record: Any) -> str:  # noqa: ANN401 - a client's record
     document = {
         "topic": access.topic(record),
         "partition": access.partition(record),
@@ -109,7 +132,7 @@ def _json_line(access: Access, record: Any) -> bytes:  # noqa: ANN401 - a client
         **_as_json("value", access.value(record)),
         "headers": [{"name": name, **_as_json("value", value)} for name, value in access.headers(record)],
     }
-    return _ENCODER.encode(document).encode() + b"\n"
+    return _ENCODER.encode(document) + "\n"
 
 
 def _as_json(name: str, value: bytes | None) -> dict[str, str | None]:

@@ -36,7 +36,7 @@ def delete_offsets(target: Target, *, group: str, choices: Sequence[tuple[str, t
         if not error.errno:
             note(f"{tp.topic}-{tp.partition}: offset of group {group!r} deleted")
     if failures:
-        raise CliError("\nodradek: ".join(failures))
+        raise CliError(*failures)
 
 
 def _partitions(

@@ -12,6 +12,7 @@ from odradek.gateway.cli.group_offsets import reset_offsets
 from odradek.gateway.cli.options import OneOf, Text, connection_options, json_option, state_option
 from odradek.gateway.cli.output import counted, emit_json, heading, note, table
 from odradek.gateway.cli.topics import led_partitions
+from odradek.gateway.cli.visible import visible
 
 
 @click.group(
@@ -96,7 +97,7 @@ def delete(target: Target, *, names: Sequence[str], all_groups: bool) -> None:
         if outcome == "OK":
             note(f"group {name!r} deleted")
     if failures:
-        raise CliError("\nodradek: ".join(failures))
+        raise CliError(*failures)
 
 
 def _chosen(target: Target, admin: Admin, names: Sequence[str], all_groups: bool) -> list[str]:
@@ -182,7 +183,7 @@ def _show(description: Mapping[str, Any], parts: Sequence[str]) -> None:
         lag += f" in {len(known)} of {counted(len(offsets), 'partition')}"
     assignor = f", assignor {description['assignor']}" if description["assignor"] else ""
     state = f"{description['state']}{assignor}, {counted(len(members), 'member')}, {lag}"
-    click.echo(f"{heading(description['group'])}: {state}")
+    click.echo(f"{heading(description['group'])}: {visible(state)}")
     if members and "members" in parts:
         rows = [(m["member"], m["instance"], m["client"], m["host"], ",".join(m["partitions"])) for m in members]
         table(("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"), rows)

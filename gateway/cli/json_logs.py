@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from odradek.gateway.cli.visible import visible_json
+
 _CONVERSION: Final = re.compile(r"%%|(?:\b(?P<name>[A-Za-z_]\w*)=)?%[-#0 +]*\d*(?:\.\d+)?[sdirxfgc]")
 _AT_END: Final = re.compile(r"(?:\s+[A-Za-z_]\w*=%[-#0 +]*\d*(?:\.\d+)?[sdirxfgc])+(?=\s*(?:\(.*\))?\s*$)")
 _OWN: Final = frozenset(("time", "level", "node", "logger", "message", "exception", "stack"))
@@ -37,7 +39,7 @@ class JsonFormatter(logging.Formatter):
 
 def line(document: Mapping[str, object]) -> str:
     """A JSON object on one line; values of types that JSON does not have are written as text."""
-    return json.dumps(document, ensure_ascii=False, default=str)
+    return visible_json(json.dumps(document, ensure_ascii=False, default=str))
 
 
 def utc(seconds: float) -> str:

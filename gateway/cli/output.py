@@ -1,4 +1,7 @@
-"""Output of commands: plain columns, JSON, notes on stderr. Colours and progress only on a terminal."""
+"""Output of commands: plain columns, JSON, notes on stderr. Colours and progress only on a terminal.
+
+What people read has escapes for control characters (`visible`); JSON is exact.
+"""
 
 import json
 import os
@@ -9,10 +12,18 @@ from typing import IO, Any, BinaryIO, Protocol
 
 import click
 
+from odradek.gateway.cli.visible import visible
+
 
 def heading(text: str) -> str:
     """`text`, in bold if stdout is a terminal that shows colours."""
+    text = visible(text)
     return click.style(text, bold=True) if wants_colour(sys.stdout) else text
+
+
+def say(text: str) -> None:
+    """Print one line on stdout."""
+    click.echo(visible(text))
 
 
 def wants_colour(stream: IO[str]) -> bool:
@@ -30,7 +41,7 @@ def descriptor_of(stream: BinaryIO) -> int | None:
 
 def note(text: str) -> None:
     """Print one line on stderr, so that it does not mix with output that is piped."""
-    click.echo(text, err=True)
+    click.echo(visible(text), err=True)
 
 
 def counted(number: int, noun: str) -> str:
@@ -45,8 +56,9 @@ def emit_json(value: object) -> None:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print aligned columns, numbers aligned on the right."""
+    headers = [visible(each) for each in headers]
     cells = [[_text(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in [list(headers), *cells]) for column in range(len(headers))]
+    widths = [max(len(row[column]) for row in [headers, *cells]) for column in range(len(headers))]
     numeric = [
         bool(rows) and all(isinstance(row[column], int) or row[column] is None for row in rows)
         for column in range(len(headers))
@@ -65,7 +77,7 @@ def _line(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) ->
 
 
 def _text(cell: object) -> str:
-    return "-" if cell is None or cell == "" else str(cell)
+    return "-" if cell is None or cell == "" else visible(str(cell))
 
 
 class Meter(Protocol):

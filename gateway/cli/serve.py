@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import click
@@ -24,6 +24,7 @@ from odradek.gateway.cli.data_options import (
 )
 from odradek.gateway.cli.errors import CliError, EndedError
 from odradek.gateway.cli.signals import stop_noticed, stop_when_stdin_ends
+from odradek.gateway.cli.visible import visible, visible_lines
 from odradek.gateway.quick_import import collector_paused
 from odradek.storage_backends.urls import masked_url
 
@@ -245,9 +246,24 @@ def _formatter(*, as_json: bool, node_id: int | None) -> logging.Formatter:
 
         return JsonFormatter({} if node_id is None else {"node": node_id})
     node = "" if node_id is None else f" node={node_id}"
-    formatter = logging.Formatter(LOG_FORMAT.format(node=node), LOG_TIME_FORMAT)
+    formatter = TextFormatter(LOG_FORMAT.format(node=node), LOG_TIME_FORMAT)
     formatter.converter = time.gmtime
     return formatter
+
+
+class TextFormatter(logging.Formatter):
+    """A line for each record, in which clients' texts are `visible`. Only tracebacks, and records with a true attribute
+    `several_lines` (of texts that are all our own), have more.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the method that it replaces
+        """The line of a record."""
+        line = super().formatMessage(record)
+        return visible_lines(line) if getattr(record, "several_lines", False) else visible(line)
+
+    def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - as in the method that it replaces
+        """The traceback of a record."""
+        return visible_lines(super().formatException(ei))
 
 
 def _overrides(

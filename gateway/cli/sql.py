@@ -15,6 +15,7 @@ import click
 from odradek.gateway.cli.data_options import check_there, config_option, data_option, storage_of, storage_option
 from odradek.gateway.cli.errors import CliError
 from odradek.gateway.cli.output import counted, table
+from odradek.gateway.cli.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from odradek.gateway.sql.results import Result, SqlSession
@@ -116,7 +117,8 @@ def _print(result: "Result", form: str | None) -> None:
     elif form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(result.columns)
-        writer.writerows([_shown(cell) for cell in row] for row in result.rows)
+        shown = _shown_on_terminal if sys.stdout.isatty() else _shown
+        writer.writerows([shown(cell) for cell in row] for row in result.rows)
     elif result.columns:
         _print_table(result)
 
@@ -135,7 +137,7 @@ def _print_json(result: "Result") -> None:
         named: dict[str, object] = {}
         for name, cell in zip(result.columns, row, strict=True):
             named |= _as_json(name, cell)
-        click.echo(before + json.dumps(named, ensure_ascii=False, default=_plain), nl=False)
+        click.echo(before + visible_json(json.dumps(named, ensure_ascii=False, default=_plain)), nl=False)
         before = ",\n  "
     click.echo("[]" if before.startswith("[") else "\n]")
 
@@ -155,6 +157,11 @@ def _as_json(name: str, cell: object) -> dict[str, object]:
         return {name: cell.decode()}
     except UnicodeDecodeError:
         return {f"{name}_base64": base64.b64encode(cell).decode()}
+
+
+def _shown_on_terminal(cell: object) -> object:
+    shown = _shown(cell)
+    return visible(shown) if isinstance(shown, str) else shown
 
 
 def _shown(cell: object) -> object:

@@ -10,8 +10,9 @@ from odradek.gateway.cli.assignment import Assignment
 from odradek.gateway.cli.client import Admin, Target, TopicPartition, library, open_admin, retrying, topic_partition
 from odradek.gateway.cli.errors import CliError, broker_error_text, client_error_text
 from odradek.gateway.cli.options import INT16_MAX, INT32_MAX, TopicName, connection_options, json_option
-from odradek.gateway.cli.output import counted, emit_json, heading, note, table
+from odradek.gateway.cli.output import counted, emit_json, heading, note, say, table
 from odradek.gateway.cli.propagation import await_topics
+from odradek.gateway.cli.visible import visible
 
 UNKNOWN_TOPIC = 3
 TOPIC_EXISTS = 36
@@ -39,7 +40,7 @@ def list_topics(target: Target, *, long: bool, internal: bool, as_json: bool) ->
         table(("TOPIC", "PARTITIONS", "REPLICAS"), rows)
     else:
         for topic in shown:
-            click.echo(topic["name"])
+            say(topic["name"])
 
 
 @topics.command("create", epilog="\b\nExample:\n  odradek topics create hello -p 6 -c cleanup.policy=compact")
@@ -204,7 +205,7 @@ def _report(results: Sequence[Mapping[str, Any]], done: str, tolerated: Mapping[
         else:
             failures.append(f"topic {name!r}: {broker_error_text(code, result.get('error_message'))}")
     if failures:
-        raise CliError("\nodradek: ".join(failures))
+        raise CliError(*failures)
 
 
 def _replication(topic: Mapping[str, Any]) -> int:
@@ -244,10 +245,10 @@ def _show(description: Mapping[str, Any]) -> None:
     partitions = description["partitions"]
     click.echo(
         f"{heading(description['name'])}: {counted(len(partitions), 'partition')}, "
-        f"replication factor {description['replication_factor']}, id {description['topic_id']}"
+        f"replication factor {description['replication_factor']}, id {visible(str(description['topic_id']))}"
     )
     for name, value in description["configs"].items():
-        click.echo(f"  {name}={value}")
+        say(f"  {name}={value}")
     rows = [
         (p["partition"], p["leader"], _ids(p["replicas"]), _ids(p["isr"]), p["start_offset"], p["end_offset"])
         for p in partitions

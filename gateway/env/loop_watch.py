@@ -238,6 +238,7 @@ class LoopWatch(trio.abc.Instrument):
             self.record.longest_ms,
             self._limit_ms,
             self.record.last_stack or "(not seen: the interpreter was not given up)",
+            extra={"several_lines": True},
         )
         self._unreported, self._reported_ns = 0, now_ns
 

@@ -30,7 +30,7 @@ WRONG: list[tuple[str, str, int, str]] = [
     ("topics list --timeout inf", "--timeout", 2, "not a number of seconds"),
     ("topics list --timeout soon", "--timeout", 2, "not a valid float"),
     ("topics list -X client.id", "-X", 2, "is not NAME=VALUE"),
-    ("topics list -X no.such=1", "-X", 1, "no_such"),
+    ("topics list -X no.such=1", "-X", 1, "no.such"),
     ("topics list -X request.timeout.ms=soon", "-X", 1, "request.timeout.ms is a number"),
     ("topics list -X security.protocol=TELNET", "-X", 1, "PLAINTEXT, SSL, SASL_PLAINTEXT"),
     ("topics create 'bad topic!'", "topics create names", 1, "INVALID_TOPIC_EXCEPTION"),
