@@ -4,7 +4,7 @@ So they need no listener without encryption, no user and no quota. They meet no 
 id. A request and its response are encoded as on the wire: the kit sees what a client would.
 """
 
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
 import trio
 
@@ -75,6 +75,7 @@ class LocalAccess:
 
     async def ask(self, request: Message, kind: type[M], version: int, node: int = ANY_NODE) -> M:
         """See `Access.ask`; there is one broker, which always answers."""
+        del kind, node
         frame = memoryview(encode_request(request, version, 0, CLIENT_ID))[4:]
         ctx, decoded, route = self._dispatcher.open(frame, self._session)
         try:
@@ -84,9 +85,8 @@ class LocalAccess:
             reply = b"".join(ctx.encode(response))
         finally:
             ctx.finish()
-        answer = decode_response(ctx.api_key, version, memoryview(reply)[4:])[1]
-        assert isinstance(answer, kind)
-        return answer
+        # No isinstance: pytest's own `pytester` forgets modules that a session imports first, and makes the class anew.
+        return cast("M", decode_response(ctx.api_key, version, memoryview(reply)[4:])[1])
 
     async def producer(self) -> ProducerId:
         """See `Access.producer`."""
