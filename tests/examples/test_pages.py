@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from odradek import Record
 from odradek.coordinator.configs.tables import BROKER_CONFIGS
 from odradek.gateway.cli.main import cli
+from odradek.gateway.testing.kit.expecting import Expectation, Search
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -74,7 +76,20 @@ def test_the_code_in_the_page_on_testing_passes(tmp_path):
         (tmp_path / f"test_block_{number}.py").write_text(block)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-W", "ignore"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-    assert f"{sum('def test_' in block for block in blocks)} passed" in done.stdout, done.stdout + done.stderr
+    count = sum(len(re.findall(r"^def test_", block, re.MULTILINE)) for block in blocks)
+    assert f"{count} passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_message_in_the_page_on_testing_is_as_printed():
+    [block] = code_blocks("text", (ROOT / "docs" / "testing.md").read_text())
+    records = [Record("orders", 0, offset, 0, b"%d" % (100 + offset), b"x", ()) for offset in range(12)]
+    records[3] = Record("orders", 0, 3, 0, b"7", b"payd", (("source", b"web"),))
+    records[9] = Record("orders", 0, 9, 0, b"8", b"paid", ())
+    search = Search("orders", Expectation({"key": "7", "value": "paid"}), None)
+    search.take(records)
+    shown, rest = block.removeprefix("AssertionError: ").split("  …")
+    assert search.failure(5.0).startswith(shown)
+    assert not rest.strip()
 
 
 def test_the_commands_in_readme_are_targets_of_the_makefile():

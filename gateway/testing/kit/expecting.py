@@ -113,8 +113,9 @@ class Search:
     def failure(self, waited_s: float, note: str = "") -> str:
         """The message of an assertion that fails: what there was instead, the nearest records first."""
         wanted = str(self._expectation)
-        missing = f"no record in {self._topic!r}" if not self.found else f"only {len(self.found)} in {self._topic!r}"
-        lines = [f"{missing}{f' has {wanted}' if wanted else ''}{self._of()} after {waited_s:.1f} s"]
+        number, verb = (f"only {len(self.found)}", "have") if self.found else ("no record", "has")
+        condition = f" {verb} {wanted}" if wanted else ""
+        lines = [f"{number} in {self._topic!r}{condition}{self._of()} after {waited_s:.1f} s"]
         if note:
             lines.append(note)
         if self.found:

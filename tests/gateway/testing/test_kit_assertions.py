@@ -127,7 +127,7 @@ def test_the_message_shows_the_nearest_records_and_what_differs(kafka):
 def test_the_message_of_a_wrong_count_shows_what_matches(kafka):
     kafka.create_topics({"counted": 1})
     kafka.produce_all("counted", ["a", "a", "b"])
-    with pytest.raises(AssertionError, match=r"only 2 in 'counted' has value=b'a' \(expected 3\) after 0\."):
+    with pytest.raises(AssertionError, match=r"only 2 in 'counted' have value=b'a' \(expected 3\) after 0\."):
         kafka.assert_produced("counted", value="a", count=3, within=0.01)
     with pytest.raises(AssertionError, match="2 records in 'counted' match, and not 1: value=b'a'"):
         kafka.assert_produced("counted", value="a", count=1, within=60)
