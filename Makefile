@@ -5,13 +5,15 @@ RUN := $(UV) run --no-sync
 WITH_TOOLS := scripts/with_tools.sh
 TWO := -n 2 --dist loadfile --no-loadscope-reorder # whole files, those with long tests first (compat_tests/order.py)
 
-.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-fast compat-sql compat-cluster torture lint bench simulate simulate-cores clean
+# Python keeps what it has compiled, also pytest's form of the tests: each process of a run starts in half the time.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-unit test-fast test-rest test-all compat-sql compat-cluster torture lint bench simulate simulate-cores clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-setup: setup-python ## everything the other targets need (they do it themselves)
-	@$(WITH_TOOLS) true
+setup: setup-python ## what make test-unit needs: the locked packages; other targets install what else they use, and say so
 
 setup-python:
 	@command -v $(UV) >/dev/null 2>&1 || { echo "uv is missing: installing it with pip into .venv-uv"; \
@@ -31,17 +33,27 @@ sql-demo: setup-python ## the flights in SQL: a topic in SQLite, and transaction
 cluster-demo: setup-python ## three brokers under load, the leader killed and started again: nothing lost, a plot of it
 	@$(RUN) python -m examples.cluster
 
-test: setup-python ## all tests: unit, simulation, and every client against Odradek and a real Kafka
-	@status=0; \
-	  $(WITH_TOOLS) $(RUN) pytest tests $(TWO) --durations 15 || status=1; \
-	  $(WITH_TOOLS) $(RUN) pytest compat_tests $(TWO) || status=1; exit $$status
+test: setup-python ## the main promise, in ten minutes: unit, properties, simulation, stores, and clients against Odradek and a real Kafka
+	@echo "make test: tiers unit and core; with set-up 7 to 10 minutes on two processors (make test-all runs every test)"
+	@$(WITH_TOOLS) kafka postgres containers -- $(RUN) pytest tests compat_tests $(TWO) -m "unit or core"
+
+test-unit: setup-python ## what needs nothing but Python, in two minutes
+	@echo "make test-unit: the tier unit; about two minutes on two processors"
+	@$(RUN) pytest tests compat_tests $(TWO) -m unit
+
+test-fast: test-unit ## the same as test-unit, its name of today
+
+test-rest: setup-python ## what make test leaves out, in half an hour
+	@echo "make test-rest: the tier rest; about 25 minutes on two processors"
+	@$(WITH_TOOLS) spark kcat go postgres containers -- $(RUN) pytest tests compat_tests $(TWO) -m rest --durations 15
+
+test-all: setup-python ## every test
+	@echo "make test-all: every test; about 35 minutes on two processors"
+	@$(WITH_TOOLS) spark kcat go postgres containers -- $(RUN) pytest tests compat_tests $(TWO) --durations 15
 
 compat-sql: setup-python ## every client against a real Kafka and Odradek over SQLite, then over PostgreSQL
 	@status=0; for store in sqlite postgres; do \
 	  ODRADEK_COMPAT_STORAGE=$$store $(WITH_TOOLS) $(RUN) pytest compat_tests $(TWO) || status=1; done; exit $$status
-
-test-fast: setup-python ## only what needs neither Java nor a real Kafka
-	@$(RUN) pytest tests
 
 compat-cluster: setup-python ## all requests and the clients' cases over three nodes beside three of Kafka
 	@ODRADEK_CLUSTER_CLIENTS=all $(WITH_TOOLS) $(RUN) pytest compat_tests/test_cluster_*.py

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from compat_tests import jvm_starts
 from compat_tests.brokers import SETTINGS, java_properties
 from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_for_broker
 from compat_tests.real_kafka import UnavailableError, formatted, jars_folder, java_command
 
 NODES: Final = 3
 CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
-START_TIMEOUT_S: Final = 120.0
+START_TIMEOUT_S: Final = 240.0
 HEAP: Final = "-Xms64m -Xmx320m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Starts quickly and is small; benchmarks use more."""
 
@@ -234,7 +235,8 @@ class KafkaNodes(Nodes):
         self._java, self._libs, self._heap = java_command(), jars_folder() / "kafka", heap
         if not self._libs.is_dir():
             raise UnavailableError("no Kafka jars: run scripts/fetch_jars.sh kafka")
-        super().__init__(settings, count)
+        with jvm_starts.alone():
+            super().__init__(settings, count)
 
     def _command(self, node: Node) -> list[str]:
         return self._program("kafka.Kafka", str(node.config))

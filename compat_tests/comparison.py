@@ -91,6 +91,12 @@ class Case:
     def prefix(self) -> str:
         return re.sub(r"[^A-Za-z0-9._-]", "-", f"{self.client}.{self.name}")
 
+    @property
+    def marks(self) -> list[pytest.MarkDecorator]:
+        """The time limit, and Spark if the case uses it."""
+        limit = pytest.mark.timeout(LIMIT_S, func_only=True)
+        return [limit, pytest.mark.spark] if self.client == "spark" else [limit]
+
 
 class CaseBook:
     """The cases of one client, collected by a decorator."""
@@ -118,7 +124,7 @@ class CaseBook:
 
     def params(self) -> list[Any]:
         """For ``pytest.mark.parametrize("case", ...)``."""
-        return [pytest.param(c, id=c.name, marks=pytest.mark.timeout(LIMIT_S, func_only=True)) for c in self.cases]
+        return [pytest.param(c, id=c.name, marks=c.marks) for c in self.cases]
 
 
 @dataclass

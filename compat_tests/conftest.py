@@ -15,16 +15,16 @@ from compat_tests import api_table
 from compat_tests.brokers import Broker, Odradek
 from compat_tests.clusters import KafkaNodes, Nodes, OdradekNodes
 from compat_tests.comparison import Comparison, Resources, is_missing
-from compat_tests.history.report import write_served
-from compat_tests.order import long_files_first
+from compat_tests.needs import needs
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import JvmKafka, UnavailableError, start_real_kafka
 from compat_tests.session_result import SessionResult
-from compat_tests.spark_session import quick_to_start, start_spark
+from compat_tests.spark_session import start_spark
 
 _KEY = pytest.StashKey[SessionResult]()
 _RESULT = "odradek-compat"
-quick_to_start()
+STORAGE = {"postgres"} & {os.environ.get("ODRADEK_COMPAT_STORAGE", "")}
+"""What the store of the compared Odradek needs. Spark is started by the cases that use it, which are marked."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,13 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignores sockets that client libraries leave to the garbage collector.
-
-    Files with long tests come first, after the random order.
-    """
-    long_files_first(items)
+    """Ignores sockets that client libraries leave to the garbage collector."""
     for item in items:
         if item.path.is_relative_to(ROOT / "compat_tests"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
@@ -85,6 +80,7 @@ def _subject() -> Broker:
 
 
 @pytest.fixture(scope="session")
+@needs("containers", "java", "processes", *STORAGE, only=True)
 def comparison(request: pytest.FixtureRequest) -> Iterator[Comparison]:
     """Both brokers, running."""
     kafka = _real_kafka()
@@ -129,6 +125,7 @@ def odradek_nodes() -> Iterator[Nodes]:
 
 
 @pytest.fixture(scope="session")
+@needs("java", "processes", only=True)
 def three_nodes(kafka_nodes: Nodes, odradek_nodes: Nodes) -> Iterator[Comparison]:
     """The same as `comparison`, for clusters. Its cases have no rows in the matrix."""
     both = Comparison(kafka_nodes, odradek_nodes, Resources(start_spark), prefix="three-nodes-")
@@ -152,7 +149,6 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    write_served(terminalreporter)
     result = config.stash[_KEY]
     if not result.served:
         return

@@ -15,11 +15,12 @@ def long_files_first(items: list[pytest.Item]) -> None:
     limits: dict[str, float] = {}
     for item in items:
         path = item.nodeid.partition("::")[0]
-        limits[path] = max(limits.get(path, 0.0), _limit(item))
+        limits[path] = max(limits.get(path, 0.0), limit_s(item))
     items.sort(key=lambda item: -limits[item.nodeid.partition("::")[0]])
 
 
-def _limit(item: pytest.Item) -> float:
+def limit_s(item: pytest.Item) -> float:
+    """The time limit that a test states; 0.0 if it has none."""
     mark = item.get_closest_marker("timeout")
     if mark is None:
         return 0.0

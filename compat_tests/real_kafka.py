@@ -23,7 +23,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compat_tests import jvm_starts
 from compat_tests.brokers import SETTINGS, Broker, java_properties
+from compat_tests.needs import needs
 from compat_tests.processes import ROOT, Daemon, Guard, call, free_port, remove_tree_guard, wait_for_broker
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def jars_folder() -> Path:
     return Path(os.environ.get("ODRADEK_JARS", ROOT / ".cache" / "jars"))
 
 
+@needs("java")
 def java_command() -> str:
     """The java to run: ``JAVA_HOME``'s or the one on the PATH. Raises UnavailableError."""
     home = os.environ.get("JAVA_HOME")
@@ -84,6 +87,7 @@ def kafka_settings(
     }
 
 
+@needs("containers", "java")
 def start_real_kafka() -> Broker:
     """Starts Kafka by the first provider that works. Raises UnavailableError with every provider's reason."""
     reasons: list[str] = []
@@ -188,8 +192,9 @@ class ContainerKafka:
         self._guard = Guard(f"docker rm -f -v {container_name}")
         try:
             self._container = self._configured(image, port, controller_port, container_name)
-            self._container.start()
-            self._await()
+            with jvm_starts.alone():
+                self._container.start()
+                self._await()
         except Exception as error:
             self._guard.release()
             raise UnavailableError(f"{self.provider} did not start: {error}") from error
@@ -261,9 +266,10 @@ class JvmKafka:
         self._config = self._home / "server.properties"
         self._config.write_text(java_properties(settings))
         try:
-            self._format()
-            self._daemon = self._start()
-            self._await()
+            with jvm_starts.alone():
+                self._format()
+                self._daemon = self._start()
+                self._await()
         except UnavailableError:
             self._remove.release()
             raise

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from compat_tests import jvm_starts
+from compat_tests.needs import needs
 from compat_tests.processes import ROOT
 from compat_tests.real_kafka import UnavailableError, jars_folder, java_command
 
@@ -27,6 +29,7 @@ def connector_jars() -> list[str]:
     return jars
 
 
+@needs("spark", "java")
 def start_spark() -> SparkSession:
     """A ``local[2]`` session. Raises UnavailableError without Java or the connector's jars."""
     java_command()
@@ -51,4 +54,5 @@ def start_spark() -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("odradek-compat")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with jvm_starts.alone():
+        return builder.getOrCreate()

@@ -20,7 +20,7 @@ from compat_tests import (
     test_librdkafka,
     test_spark,
 )
-from compat_tests.comparison import LIMIT_S, Case, Comparison
+from compat_tests.comparison import Case, Comparison
 from compat_tests.test_java_client import java_vm  # noqa: F401 - a fixture
 
 FEW = {
@@ -64,7 +64,7 @@ def chosen() -> list[Any]:
         case for book in BOOKS for case in book.cases if case.row not in OF_ONE_BROKER and "crash" not in case.name
     ]
     return [
-        pytest.param(case, id=f"{case.client}-{case.name}", marks=pytest.mark.timeout(LIMIT_S, func_only=True))
+        pytest.param(case, id=f"{case.client}-{case.name}", marks=case.marks)
         for case in cases
         if (name := f"{case.client}/{case.name}") in FEW or (everything and name not in RACES)
     ]

@@ -21,7 +21,7 @@ PACE = 3000
 """The rows per micro-batch, small enough that many batches remain when the node is killed."""
 API_TIMEOUT_MS = "15000"
 """The limit of the Java admin client, which waits for a killed node until then before it finds the new leader."""
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.spark]
 
 
 @pytest.fixture

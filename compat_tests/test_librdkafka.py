@@ -8,6 +8,7 @@ from compat_tests.consumer_protocol import add_consumer_protocol
 from compat_tests.librdkafka_groups import add_groups
 from compat_tests.scenarios import add_all, add_transactions
 
+pytestmark = pytest.mark.core
 BOOK = CaseBook("librdkafka")
 add_all(BOOK, client)
 add_transactions(BOOK, client)

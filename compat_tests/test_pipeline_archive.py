@@ -16,7 +16,7 @@ from odradek.pipeline.table import read_dead_letters, read_table
 from odradek.pipeline.values.parsing import Parsing
 from tests.pipeline.archive import topics
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.spark]
 
 
 def archived(comparison: Comparison, broker: Broker, topic: str, path: Path) -> Report:

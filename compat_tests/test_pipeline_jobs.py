@@ -17,7 +17,7 @@ from odradek.pipeline.transforming.query import from_sql
 from tests.pipeline.archive import topics
 from tests.pipeline.restore.restore_tables import records_of
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.spark]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.pipeline.restore.restore_tables import GAPS, ODD, Archived, bounds_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.spark]
 LAX = {"max.message.bytes": "10000000", "message.timestamp.after.max.ms": str(2**63 - 1)}
 """A real Kafka refuses records of the future and large ones by default."""
 

@@ -51,10 +51,10 @@ system="$(command -v go || true)"
 [ -x "$TOOLCHAIN/bin/go" ] && new_enough "$TOOLCHAIN/bin/go" && found "$TOOLCHAIN/bin/go"
 [ -n "$PLATFORM" ] || none "no pinned toolchain for $(uname -m)"
 if [ -z "$system" ]; then
-  say "installing Go"
+  say "installing Go with apt, for the tests of franz-go (half a minute)"
   apt_install golang-go || none "no Go here, and none can be installed"
   system="$(command -v go)"
 fi
-say "fetching $PINNED"
+say "fetching $PINNED, which the tests of franz-go need (half a minute)"
 why="$(unpack_toolchain "$system")" || none "$why"
 found "$TOOLCHAIN/bin/go"

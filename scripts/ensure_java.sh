@@ -15,14 +15,14 @@ no_java() {
 }
 
 install_java() {
-  say "no Java 17-21 found, installing one with apt (about a minute)"
+  say "installing Java 17 with apt, for a real Kafka and Spark (about a minute)"
   apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless
 }
 
 find_java >/dev/null || install_java || no_java
 java="$(find_java)" || no_java
 if ! command -v mvn >/dev/null 2>&1; then
-  say "no Maven found, installing it with apt"
-  apt_install maven || say "NO MAVEN: jars cannot be fetched; install it (Debian: apt-get install maven) and run make setup again"
+  say "installing Maven with apt, which fetches the jars of Kafka and Spark (half a minute)"
+  apt_install maven || say "NO MAVEN: jars cannot be fetched; install it (Debian: apt-get install maven) and try again"
 fi
 echo "java: $java"

@@ -5,7 +5,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 if ! command -v kcat >/dev/null 2>&1; then
-  say "installing kcat"
+  say "installing kcat with apt, one of the clients that are compared (a few seconds)"
   if ! apt_install kcat; then
     say "NO KCAT: its cases will not run. To have it: install it (Debian: apt-get install kcat)."
     echo "no kcat"

@@ -23,7 +23,7 @@ no_postgres() {
 }
 
 install_postgres() {
-  say "no PostgreSQL found, installing it with apt"
+  say "installing PostgreSQL with apt, one of the stores and databases that are tested (half a minute)"
   # Debian's package would create and start a server.
   as_root sh -c 'mkdir -p /etc/postgresql-common && [ -e /etc/postgresql-common/createcluster.conf ] ||
     echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf' || return 1

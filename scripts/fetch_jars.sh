@@ -46,7 +46,7 @@ fetch_kafka() {
   want="$(digest "$pom")"
   done_already "$stamp" "$want" && return 0
   need_maven
-  say "fetching Apache Kafka's jars"
+  say "fetching Apache Kafka's jars, for a real Kafka and its tools (half a minute)"
   copy_dependencies "$pom" "$JARS/kafka" || { say "Kafka's jars did not resolve"; return 1; }
   echo "$want" >"$stamp"
 }
@@ -55,7 +55,7 @@ fetch_one() { # fetch_one ARTIFACT VERSION: a single jar of org.apache.kafka
   local jar="$JARS/$1-$2.jar"
   [ -f "$jar" ] && return 0
   need_maven
-  say "fetching $1 $2"
+  say "fetching $1 $2 (some seconds)"
   maven dependency:copy "-Dartifact=org.apache.kafka:$1:$2" "-DoutputDirectory=$JARS/$1.new" \
     || { say "$1 $2 did not resolve"; return 1; }
   mv "$JARS/$1.new/$(basename "$jar")" "$jar"
@@ -75,7 +75,7 @@ fetch_spark() {
   want="$(digest "$pom")"
   done_already "$stamp" "$want" && return 0
   need_maven
-  say "fetching Spark's Kafka connector"
+  say "fetching Spark's Kafka connector (some seconds)"
   for version in $SPARK_TOKEN_VERSIONS; do
     if copy_dependencies "$pom" "$JARS/spark" "-Dspark.token.version=$version" 2>/dev/null; then
       echo "$want" >"$stamp"

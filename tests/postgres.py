@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.needs import needs
 from compat_tests.processes import Daemon, free_port, remove_tree_guard, wait_for
 
 USER = "odradek"
@@ -138,6 +139,7 @@ def _runs(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
+@needs("postgres")
 def skip_without_postgres() -> Path:
     """PostgreSQL's programs. Skips if ODRADEK_NO_POSTGRES=1 states that they are missing; fails if they are."""
     if os.environ.get("ODRADEK_NO_POSTGRES") == "1":

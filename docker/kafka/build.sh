@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the image odradek/kafka:VERSION without pulling anything: a Debian base image by debootstrap (root), imported
 # into the engine, and Kafka's jars copied in. Does nothing if the image is up to date. BASE_IMAGE, any image with Java
-# 17 or newer, replaces the debootstrap; DEBIAN_MIRROR selects another mirror than debootstrap's default.
+# 17 or newer, replaces the debootstrap; DEBIAN_MIRROR selects another mirror than debootstrap's default. Of several at
+# the same time one builds, and the others wait for it.
 set -euo pipefail
 . "$(dirname "$0")/../lib.sh"
 
@@ -25,6 +26,9 @@ build_image() {
 }
 
 "$ROOT/scripts/ensure_docker.sh"
+mkdir -p "$ROOT/.cache"
+exec 9>"$ROOT/.cache/kafka-image.lock" # after dockerd was started, which would keep the lock
+if command -v flock >/dev/null 2>&1; then flock 9; fi
 [ "$(built_from "$IMAGE")" = "$(inputs)" ] && { echo "$IMAGE"; exit 0; }
 "$ROOT/scripts/fetch_jars.sh" kafka
 has_image "$BASE" || debian_base "$BASE" openjdk-17-jre-headless,ca-certificates-java

@@ -30,6 +30,7 @@ class TestSqlite(StoreConformance):
         return lambda: InSqlite(tmp_path)
 
 
+@pytest.mark.core
 class TestPostgres(StoreConformance):
     @pytest.fixture
     def store_factory(self, postgres_server):

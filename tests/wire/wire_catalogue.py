@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import odradek.wire.messages
 import odradek.wire.stored
+from compat_tests.needs import needs
 from odradek.wire.schema.schema import FieldSpec, Message, Struct, Versions
 from odradek.wire.schema.types import WireType
 
@@ -132,6 +133,7 @@ def golden_frames() -> tuple[GoldenFrame, ...]:
     return tuple(found)
 
 
+@needs("java")
 def need_jar(pattern: str) -> Path:
     """The newest jar that matches. Fails with instructions if there is none; skips if ODRADEK_NO_JAVA=1."""
     found = sorted(JARS.glob(pattern))
