@@ -10,6 +10,7 @@ from odradek.coordinator.metadata.settings import DecisionContext
 from odradek.gateway.env.request_memory import RequestMemory
 from odradek.gateway.env.request_times import RequestTimes
 from odradek.gateway.env.side_work import SideWork
+from odradek.wire.api_keys import ADVERTISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,8 +49,8 @@ class Services:
     registration and shutdown. `advertised` maps a listener's name to the host and port for clients,
     `advertised_controllers` does so for controllers' listeners. `loop` counts the turns of the event loop that took too
     long. `inspection` runs work on clients' records in worker threads, `matching` runs regular expressions. `outbox` is
-    None if the store has none. `intercept` may give a decoded request another route, for tests; it is None in
-    production.
+    None if the store has none. `served` are the versions of each API for clients. `intercept` may give a decoded
+    request another route, for tests; it is None in production.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Services:
         loop: LoopRecord,
         outbox: OutboxService | None = None,
     ) -> None:
+        release = settings.config.release
+        self.served = ADVERTISED if release is None else release.served
         self.env = env
         self._cluster_id = cluster_id
         self.quorum = quorum
@@ -134,7 +137,7 @@ class Services:
 
     def consumer_groups_enabled(self) -> bool:
         """True if the consumer protocol is served: configured, and finalised as `group.version` (KIP-848)."""
-        finalized = self.metadata.image.features.finalized.get("group.version", 0) >= 1
+        finalized = self.metadata.features.finalized.get("group.version", 0) >= 1
         return finalized and self.config.group.consumer.enabled
 
     @staticmethod

@@ -301,7 +301,7 @@ async def _assemble(
     loop: LoopRecord,
 ) -> Services:
     settings = LiveSettings(config)
-    metadata = MetadataPublisher()
+    metadata = MetadataPublisher(config.release)
     replication = ReplicationManager(env, nursery, lambda: settings.config, lambda: metadata.image)
     incarnation = Incarnation(config, env.uuid())
     replicas = _replicas(config, env, store, nursery, settings, replication, incarnation)

@@ -7,7 +7,8 @@ A new broker config gets a field in `gateway/config/broker_config.py` that code 
 from typing import Final
 
 from odradek.coordinator.configs.definition import ConfigType, Definition, Importance, UpdateMode
-from odradek.coordinator.configs.validators import NonEmpty, at_least, between
+from odradek.coordinator.configs.validators import NonEmpty, at_least, between, one_of
+from odradek.wire.releases import RELEASES
 
 INT: Final = ConfigType.INT
 LONG: Final = ConfigType.LONG
@@ -99,6 +100,14 @@ ODRADEK_DEFINITIONS: Final = (
         at_least(0),
         mode=READ_ONLY,
         doc="Time that requests under way have to finish after SIGTERM.",
+    ),
+    Definition(
+        "odradek.emulated.release",
+        STRING,
+        None,
+        one_of(*RELEASES),
+        mode=READ_ONLY,
+        doc="Kafka release, such as 2.8, whose versions of the APIs are all that clients are offered; for tests.",
     ),
     Definition(
         "odradek.inspect.max.decompressed.bytes",

@@ -16,6 +16,7 @@ from odradek.coordinator.transactions.config import TransactionConfig
 from odradek.gateway.config.errors import ConfigError
 from odradek.gateway.config.listeners import Endpoint
 from odradek.gateway.config.nodes import NodeConfig, node_of
+from odradek.gateway.config.releases import Release, release_of
 from odradek.gateway.config.rules import check_rules
 from odradek.gateway.config.texts import optional, texts
 from odradek.wire.values import immutable
@@ -95,6 +96,7 @@ class BrokerConfig:
     transaction_partition_verification_enable: bool
     group: GroupConfig
     transaction: TransactionConfig
+    release: Release | None
 
     @classmethod
     def of(cls, layers: BrokerLayers) -> Self:
@@ -105,6 +107,7 @@ class BrokerConfig:
             layers=layers,
             node=node,
             node_id=node.node_id,
+            release=release_of(layers, is_alone=node.is_alone),
             rack=optional(layers, "broker.rack"),
             storage_url=storage_url_of(layers),
             listeners=node.listeners,

@@ -454,7 +454,7 @@ def _transaction_shard(config: TransactionConfig, metadata: MetadataPublisher) -
     """
     from odradek.coordinator.transactions.shard import TransactionShard
 
-    return TransactionShard(config, lambda: metadata.image.features.finalized.get(FEATURE, PLAIN))
+    return TransactionShard(config, lambda: metadata.features.finalized.get(FEATURE, PLAIN))
 
 
 def _itself(error: ErrorCode) -> int:

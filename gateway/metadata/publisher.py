@@ -10,7 +10,8 @@ from uuid import UUID
 from odradek.coordinator.metadata.controller.brokers import BrokerRegistration, with_broker
 from odradek.coordinator.metadata.image.delta import MetadataDelta
 from odradek.coordinator.metadata.image.elections import ElectionCounts
-from odradek.coordinator.metadata.image.image import MetadataImage
+from odradek.coordinator.metadata.image.image import FeaturesImage, MetadataImage
+from odradek.gateway.config.releases import Release
 from odradek.gateway.env.signals import Watchable
 
 Reaction = Callable[[MetadataDelta, MetadataImage], None]
@@ -25,13 +26,20 @@ class MetadataPublisher:
     metrics; any thread may read them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release | None = None) -> None:
+        self._release = release
         self.image = self.logged = MetadataImage()
         self.changes = Watchable()
         self.elections = ElectionCounts()
         self._is_counting = False
         self._reactions: tuple[Reaction, ...] = ()
         self._registration: BrokerRegistration | None = None
+
+    @property
+    def features(self) -> FeaturesImage:
+        """The feature levels that this broker follows: the cluster's, or at most those of the emulated release."""
+        features = self.image.features
+        return features if self._release is None else self._release.shown(features)
 
     def call(self, *reactions: Reaction) -> None:
         """Set the functions to call on every delta from now on, in this order."""

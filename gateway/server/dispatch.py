@@ -9,7 +9,7 @@ for no response. If it is also *pipelined*, the request's order is fixed when th
 may begin the next request if that is pipelined, too.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from importlib import import_module
 from typing import Any, Final
@@ -61,6 +61,9 @@ FORWARDED: Final = frozenset(
 )
 """Requests of clients that the active controller answers; any other broker forwards them (KIP-590)."""
 
+NAMES_SERVED_VERSIONS: Final = 3
+"""From this version of ApiVersions on, a broker that refuses a newer one says which it serves."""
+
 LARGE_FRAME_BYTES: Final = 128 * 1024
 """Decoding a longer request would delay other connections, unless it consists of record batches."""
 
@@ -97,10 +100,12 @@ class Dispatcher:
     """Decodes requests and finds their handlers (imported at first use, to start quickly).
 
     Listeners for controllers have a separate table, so that clients' listeners do not serve controllers' requests.
+    `served` replaces the versions that clients are offered.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, served: Mapping[ApiKey, tuple[int, int]] | None = None) -> None:
         self._services = services
+        self._served = services.served if served is None else served
         self._now_us = services.request_times.now_us
         self._routes: dict[ApiKey, Route] = {}
         self._controller_routes: dict[ApiKey, Route] = {}
@@ -138,7 +143,7 @@ class Dispatcher:
     def _load(self, api_key: ApiKey, *, is_controller: bool) -> Route | None:
         """Import the handler; None for an API that the listener does not serve."""
         table, routes = (
-            (CONTROLLER_ADVERTISED, self._controller_routes) if is_controller else (ADVERTISED, self._routes)
+            (CONTROLLER_ADVERTISED, self._controller_routes) if is_controller else (self._served, self._routes)
         )
         versions = table.get(api_key)
         if versions is None:
@@ -192,10 +197,11 @@ def _unsupported(ctx: RequestContext) -> Call:
     return ctx, None, _UNSUPPORTED_VERSION
 
 
-async def _refuse_version(_ctx: RequestContext, _request: None) -> ApiVersionsResponse:
-    low, high = ADVERTISED[ApiKey.API_VERSIONS]
+async def _refuse_version(ctx: RequestContext, _request: None) -> ApiVersionsResponse:
+    low, high = ctx.services.served[ApiKey.API_VERSIONS]
     known = (ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high),)
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=known)
+    names_them = high >= NAMES_SERVED_VERSIONS  # KIP-511; an emulated release may be older
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=known if names_them else ())
 
 
 _UNSUPPORTED_VERSION: Final = Route(

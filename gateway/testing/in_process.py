@@ -38,7 +38,8 @@ class TestBroker(TestKafka):
 
     `storage` is `memory://`, a directory, or a storage URL; `config` contains further settings under Kafka's names, as
     text, numbers, booleans or lists. `topics` are created at each start unless they are there: the number of partitions
-    by name, or a dictionary of `partitions` and `configs`. The broker may be stopped and started again inside the
+    by name, or a dictionary of `partitions` and `configs`. With `like`, clients are offered only what brokers of that
+    Kafka release, such as "2.8", offer them. The broker may be stopped and started again inside the
     block: it keeps its port, and the data in a directory.
     """
 
@@ -48,10 +49,11 @@ class TestBroker(TestKafka):
         config: "Mapping[str, SettingValue] | None" = None,
         *,
         topics: "Topics | None" = None,
+        like: str | None = None,
     ) -> None:
         self._storage = str(storage)
         self._topics = dict(topics or {})
-        self._config = dict(config or {})
+        self._config = {**({} if like is None else {"odradek.emulated.release": like}), **(config or {})}
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -365,6 +367,7 @@ def broker(
     config: "Mapping[str, SettingValue] | None" = None,
     *,
     topics: "Topics | None" = None,
+    like: str | None = None,
 ) -> TestBroker:
     """A broker for a `with` or `async with` block; see `TestBroker`."""
-    return TestBroker(storage, config, topics=topics)
+    return TestBroker(storage, config, topics=topics, like=like)

@@ -14,6 +14,7 @@ from odradek.gateway.env.signals import Signal
 from odradek.gateway.server.dispatch import Dispatcher
 from odradek.gateway.server.session import Session
 from odradek.gateway.testing.asking import CLIENT_ID
+from odradek.wire.api_keys import ADVERTISED
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.schema.schema import Message
 
@@ -70,7 +71,7 @@ class LocalAccess:
     def __init__(self, services: Services) -> None:
         self.trouble = ""
         self.services = services
-        self._dispatcher = Dispatcher(services)
+        self._dispatcher = Dispatcher(services, ADVERTISED)  # all of them, whatever release it emulates
         self._session = Session(CLIENT_ID, "127.0.0.1", next(iter(services.advertised)))
 
     async def ask(self, request: Message, kind: type[M], version: int, node: int = ANY_NODE) -> M:
