@@ -11,10 +11,8 @@ from odradek.partitions.results import AppendOrigin, Rejected
 from odradek.wire.errors import ErrorCode
 from odradek.wire.records.builder import end_transaction_marker
 
-MARKER_DONE: Final = frozenset(
-    {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
-)
-"""Results after which a marker is not retried: it is written, or no part of the transaction is open there."""
+MARKER_REFUSED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""The partition has a later epoch of the producer or of its coordinator. This coordinator does not retry the marker."""
 
 
 class Marker(NamedTuple):

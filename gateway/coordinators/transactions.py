@@ -26,7 +26,7 @@ from odradek.coordinator.transactions.version import EPOCH_PER_TRANSACTION, FEAT
 from odradek.gateway.coordinators.brokers import OtherBrokers
 from odradek.gateway.coordinators.groups import GroupCoordinator
 from odradek.gateway.coordinators.host import Coordinator
-from odradek.gateway.coordinators.markers import MARKER_DONE, BegunMarker, EncodedMarker, Marker, append_marker
+from odradek.gateway.coordinators.markers import MARKER_REFUSED, BegunMarker, EncodedMarker, Marker, append_marker
 from odradek.gateway.coordinators.producer_ids import ProducerIds
 from odradek.gateway.coordinators.runtime import ShardRuntime, ShardState
 from odradek.gateway.env.completion import Completion, Gathered
@@ -318,7 +318,15 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             producer = Producer(decided.producer_id, decided.producer_epoch)
             marker = Marker(producer, committed, runtime.leader_epoch, decided.version)
             partitions = [(topic, index) for topic, each in decided.partitions.items() for index in sorted(each)]
-            await self._mark_all(marker, partitions)
+            refusals = await self._mark_all(marker, partitions)
+            if refusals:
+                log.error(
+                    "transaction not completed transactional_id=%s refused by=%s; a coordinator that is loaded with a "
+                    "later epoch tries again",
+                    transactional_id,
+                    ",".join([f"{key}:{error.name}" for key, error in refusals.items()]),
+                )
+                return
             # `reads`: also while the log refuses writes. The append then fails, so the shard is discarded and reloaded,
             # and the decision is found again. A refusal before the operation would leave the transaction unfinished.
             await self.call(
@@ -333,14 +341,20 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         except Exception:  # a defect that concerns one transaction must not end the broker
             log.exception("transaction not completed because of a defect transactional_id=%s", transactional_id)
 
-    async def _mark_all(self, marker: Marker, partitions: Sequence[tuple[str, int]]) -> None:
-        """Write the marker into partitions; return when it is committed in each that still exists.
+    async def _mark_all(
+        self, marker: Marker, partitions: Sequence[tuple[str, int]]
+    ) -> Mapping[PartitionKey, ErrorCode]:
+        """Write the marker into partitions; return when it is committed in each that still exists, or refused.
+
+        Returns the refusals. As in Kafka, a transaction with one is not completed: part of it may still be open, and
+        the producer must not begin another one over it.
 
         A task for each partition costs more than the marker. So a task is started only for a partition that must wait
         before the marker is appended, or whose write fails; it starts at once, since the others may take long.
         """
         begun: list[Completion[None]] = []
         failed: list[tuple[str, int]] = []
+        refusals: dict[PartitionKey, ErrorCode] = {}
         changed = Signal()
 
         def note_failure(topic_partition: tuple[str, int], write: Completion[None]) -> None:
@@ -351,9 +365,9 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         encoded = marker.encoded(self._env.wall_ms())
         async with trio.open_nursery() as nursery:
             for number, topic_partition in enumerate(partitions, 1):
-                write = self._append_here(encoded, *topic_partition)
+                write = self._append_here(encoded, *topic_partition, refusals)
                 if write is None:
-                    nursery.start_soon(self._mark, marker, *topic_partition)
+                    nursery.start_soon(self._mark, marker, *topic_partition, refusals)
                 else:
                     begun.append(write)
                     write.on_settled(partial(note_failure, topic_partition))
@@ -362,11 +376,14 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
             ended = Gathered(begun, changed.wake)
             while failed or not ended.settled:
                 if failed:
-                    nursery.start_soon(self._mark, marker, *failed.pop())
+                    nursery.start_soon(self._mark, marker, *failed.pop(), refusals)
                 else:
                     await changed.wait()
+        return refusals
 
-    def _append_here(self, marker: EncodedMarker, topic: str, index: int) -> Completion[None] | None:
+    def _append_here(
+        self, marker: EncodedMarker, topic: str, index: int, refusals: dict[PartitionKey, ErrorCode]
+    ) -> Completion[None] | None:
         """Queue the marker in an open local log, except of the offsets topic; None if that is not possible."""
         replica = self._replicas.get(topic, index)
         if replica is None or replica.state is not ReplicaState.OPEN or topic == CONSUMER_OFFSETS:
@@ -376,11 +393,11 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         except PartitionUnavailable:
             return None
         if error:
-            self._note_refused(replica.key, error)
+            refusals[replica.key] = error
         return write
 
-    async def _mark(self, marker: Marker, topic: str, index: int) -> None:
-        """Write the marker into one partition; return when it is committed, or when the partition is deleted."""
+    async def _mark(self, marker: Marker, topic: str, index: int, refusals: dict[PartitionKey, ErrorCode]) -> None:
+        """Write the marker into one partition; return when it is committed or refused, or the partition deleted."""
         while (described := self._metadata.image.topic(topic)) is not None and index < len(described.partitions):
             key = PartitionKey(topic, described.topic_id, index)
             leader_id = described.partitions[index].leader
@@ -392,13 +409,8 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
                 continue
             self._failed_markers.succeeded(key, "markers are written")
             if error:
-                self._note_refused(key, error)
+                refusals[key] = error
             return
-
-    def _note_refused(self, key: PartitionKey, error: ErrorCode) -> None:
-        """Log that the partition has a later epoch of the producer: nothing of this transaction is open there."""
-        message = "marker refused partition=%s error=%s"
-        self._replicas.repeats.note((message, key), log, logging.WARNING, message, key, error.name)
 
     async def _write(self, leader_id: int, marker: Marker, topic: str, index: int) -> ErrorCode:
         """Write a marker at the partition's leader. Raises an error if it must be retried."""
@@ -407,7 +419,7 @@ class TransactionCoordinator(Coordinator["TransactionShard"]):
         if leader_id == NO_LEADER:
             raise PartitionUnavailable(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{index}")
         error = await self._remote_markers.write(leader_id, marker, (topic, index))
-        if error not in MARKER_DONE:
+        if error and error not in MARKER_REFUSED:
             raise PartitionUnavailable(error, f"{topic}-{index}")
         return error
 

@@ -11,12 +11,14 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from odradek.coordinator.contract import Producer
+from odradek.coordinator.metadata.topic_names import TRANSACTION_STATE
 from odradek.gateway.coordinators.markers import BegunMarker, Marker
 from odradek.gateway.env.completion import DONE, Gathered
 from odradek.gateway.errors import CoordinatorUnavailable
 from odradek.gateway.handling.coordinators import answer_of_coordinator
 from odradek.gateway.handling.partitions import answer_of_partition, error_of_partition
 from odradek.gateway.handling.together import all_of
+from odradek.gateway.replication.replica import Replica
 from odradek.gateway.server.context import RequestContext
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers import (
@@ -32,6 +34,8 @@ REQUEST: Final = WriteTxnMarkersRequest
 
 log = logging.getLogger(__name__)
 
+EPOCH_JUMP: Final = 1000
+"""The difference of epochs by which no coordinator can be ahead of what this broker knows."""
 BEGUN_AT_ONCE: Final = 100
 """The number of markers that are appended before other tasks are scheduled."""
 
@@ -96,10 +100,29 @@ async def _begin(ctx: RequestContext, deadline_ms: int, asked: _Asked) -> BegunM
 
 async def _append(ctx: RequestContext, deadline_ms: int, asked: _Asked) -> BegunMarker:
     replica = ctx.services.replicas.find(asked.topic, asked.partition)
+    if _is_impossible(ctx, asked.marker, replica):
+        log.warning("marker refused partition=%s error=INVALID_REQUEST marker=%s", replica.key, asked.marker)
+        return _refused(ErrorCode.INVALID_REQUEST)
     begun = await ctx.services.transactions.begin_marker(replica, asked.marker, deadline_ms)
     if begun.error:
         log.info("marker refused partition=%s error=%s marker=%s", replica.key, begun.error.name, asked.marker)
     return begun
+
+
+def _is_impossible(ctx: RequestContext, marker: Marker, replica: Replica) -> bool:
+    """True if no coordinator has the marker's epoch: it is far above that of every leader of the state topic.
+
+    The partition would refuse all markers of real coordinators afterwards. An epoch that it has already seen is
+    accepted, so that an administrator can end a transaction there.
+    """
+    state_topic = ctx.services.metadata.image.topic(TRANSACTION_STATE)
+    leaders = () if state_topic is None else state_topic.partitions
+    known_epoch = max([each.leader_epoch for each in leaders], default=0)
+    if marker.coordinator_epoch <= known_epoch + EPOCH_JUMP:
+        return False
+    log_ = replica.open_log
+    entry = None if log_ is None else log_.producers.get(marker.producer.producer_id)
+    return entry is None or marker.coordinator_epoch > entry.coordinator_epoch
 
 
 def _refused(error: ErrorCode) -> BegunMarker:

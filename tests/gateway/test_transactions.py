@@ -1,5 +1,6 @@
 """Transactions over sockets: raw requests to a broker in process, and librdkafka with a broker that is killed."""
 
+import logging
 import subprocess
 import sys
 from itertools import count
@@ -7,14 +8,19 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from gateway_brokers import ProcessBroker, ThreadBroker
-from gateway_client import RawClient
+from gateway_brokers import ProcessBroker, ThreadBroker, logged
+from gateway_client import RawClient, assert_serves
 from gateway_transactions import Transactional, committed_offset, settled, stable_and_aborted
 
 from odradek.gateway.server.context import TURN_EVERY
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
+from odradek.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 _names = count()
 
@@ -159,6 +165,48 @@ def wait_until_coordinated(client, name):
         [found] = client.call(DescribeTransactionsRequest(transactional_ids=(name,))).transaction_states
         if found.transaction_state in {"CompleteCommit", "CompleteAbort"}:
             return
+
+
+def forge_marker(client, topic, producer, coordinator_epoch, partition=0):
+    """The error of a marker from a client that claims to be a coordinator with that epoch."""
+    topics = (WritableTxnMarkerTopic(name=topic, partition_indexes=(partition,)),)
+    marker = WritableTxnMarker(
+        producer_id=producer.pid,
+        producer_epoch=producer.epoch,
+        transaction_result=False,
+        topics=topics,
+        coordinator_epoch=coordinator_epoch,
+    )
+    [answer] = client.call(WriteTxnMarkersRequest(markers=(marker,)), 1).markers
+    return answer.topics[0].partitions[0].error_code
+
+
+def test_a_client_cannot_fence_the_coordinators_with_an_epoch_that_none_has(client, topic, producer):
+    assert (producer.add(topic, 0), producer.write(topic, b"one")) == ({0}, 0)
+    assert producer.end(True) == 0
+    assert forge_marker(client, topic, producer, coordinator_epoch=2**31 - 1) == ErrorCode.INVALID_REQUEST
+    assert (producer.add(topic, 0), producer.write(topic, b"two")) == ({0}, 0)
+    assert forge_marker(client, topic, producer, coordinator_epoch=2**31 - 1) == ErrorCode.INVALID_REQUEST
+    assert producer.end(True) == 0
+    assert settled(client, topic) == [b"one", b"two"]
+
+
+def test_a_transaction_with_a_refused_marker_is_not_completed(shared_broker, client, topic, producer, caplog):
+    """As in Kafka: it stays decided until a coordinator with a later epoch completes it."""
+    client.create_topic(f"{topic}-wide", 2)
+    wide = f"{topic}-wide"
+    assert (producer.add(wide, 0, 1), producer.write(wide, b"before")) == ({0}, 0)
+    assert producer.end(True) == 0
+    assert forge_marker(client, wide, producer, coordinator_epoch=100) == 0
+    assert producer.add(wide, 0, 1) == {0}
+    assert (producer.write(wide, b"one"), producer.write(wide, b"two", 1)) == (0, 0)
+    assert producer.send_end(True).error_code == 0  # the decision is stored
+    while not logged(caplog, logging.ERROR, f"not completed transactional_id={producer.name}", "COORDINATOR_FENCED"):
+        assert_serves(shared_broker.address)
+    assert producer.state() == "PrepareCommit"
+    assert producer.add(wide, 0) == {ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert settled(client, wide, 1) == [b"two"], "the other partition has its marker"
+    assert stable_and_aborted(client, wide)[0] < client.end_offset(wide)
 
 
 def read_committed(bootstrap: str, partition: int) -> list[int]:
