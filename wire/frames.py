@@ -14,13 +14,18 @@ How memory is used:
   pending would silently corrupt batches.)
 - A frame that does not fit into the rest of the chunk gets its own buffer.  Above ``MAX_CHUNK_BYTES`` it grows with the
   bytes actually received, at most fourfold at a time, so an announced length alone allocates little.
+- From ``MAPPED_FROM_BYTES`` on, the buffer is a mapping of the frame's whole size, of which the system provides each
+  page when it is first written. So it grows without a copy, and nothing is filled with zeros: for the largest frames
+  both would take more than a tenth of a second, in which the caller's event loop serves nobody.
 - Chunks start small, grow while receives fill them and shrink while they do not, so that thousands of idle connections
   need little memory.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
+import sys
 
 from odradek.wire.errors import DecodeError, FrameTooLargeError, ProtocolError
 
@@ -35,6 +40,10 @@ GROWTH = 4
 """The maximal size of a frame's own buffer above ``MAX_CHUNK_BYTES``, as a multiple of the bytes received for it."""
 
 
+MAPPED_FROM_BYTES = 4 * 1024 * 1024
+"""The size from which a frame has a mapping of its own; for smaller frames copying costs less than making one."""
+
+
 class FrameReader:
     """Splits the input of one connection into frames.
 
@@ -47,6 +56,7 @@ class FrameReader:
         "_big",
         "_big_bytes",
         "_big_end",
+        "_big_room",
         "_chunk",
         "_chunk_bytes",
         "_end",
@@ -65,6 +75,7 @@ class FrameReader:
         self._big: memoryview | None = None  # a large frame's own buffer
         self._big_bytes = 0  # the length of that frame
         self._big_end = 0  # how much of it has been received
+        self._big_room = 0  # how much of its buffer may be used so far
         self.fault: ProtocolError | None = None
         self.large_buffer_bytes = 0
 
@@ -76,10 +87,9 @@ class FrameReader:
         if self.fault is not None:
             raise self.fault
         if self._big is not None:
-            if self._big_end == len(self._big):
-                self._big = _grown(self._big, self._big_bytes)
-                self.large_buffer_bytes = len(self._big)
-            return self._big[self._big_end :]
+            if self._big_end == self._big_room:
+                self._big = self._grow(self._big)
+            return self._big[self._big_end : self._big_room]
         # A frame whose length is known fits into the chunk, else it would have its own buffer.
         length_is_known = self._end - self._start >= LENGTH_BYTES
         if not length_is_known and len(self._chunk) - self._end < MIN_RECEIVE_BYTES:
@@ -130,9 +140,19 @@ class FrameReader:
     def _start_big(self, size: int, beginning: memoryview) -> None:
         self._big_bytes = size
         self._big_end = len(beginning)
-        self._big = memoryview(bytearray(beginning))  # get_buffer enlarges it
-        self.large_buffer_bytes = len(self._big)
+        self._big = _large_buffer(size, beginning)
+        self.large_buffer_bytes = self._big_room = len(beginning)  # get_buffer enlarges it
         self._renew_chunk(keep=False)
+
+    def _grow(self, buffer: memoryview) -> memoryview:
+        """Return the buffer with more room: for the whole frame, or at first ``GROWTH`` times what was received."""
+        room = min(self._big_bytes, max(MAX_CHUNK_BYTES, GROWTH * self._big_end))
+        if len(buffer) < room:
+            grown = memoryview(bytearray(room))
+            grown[: self._big_end] = buffer
+            buffer = grown
+        self.large_buffer_bytes = self._big_room = room
+        return buffer
 
     def _finish_big(self, buffer: memoryview) -> list[memoryview]:
         if self._big_end == self._big_bytes:
@@ -155,9 +175,19 @@ class FrameReader:
             self._chunk_bytes = max(self._chunk_bytes // 2, MIN_CHUNK_BYTES)
 
 
-def _grown(beginning: memoryview, size: int) -> memoryview:
-    """Return a buffer that starts with ``beginning``: of ``size`` bytes, or at first ``GROWTH`` times the beginning."""
-    capacity = min(size, max(MAX_CHUNK_BYTES, GROWTH * len(beginning)))
-    buffer = memoryview(bytearray(capacity))
+def _large_buffer(size: int, beginning: memoryview) -> memoryview:
+    """Return a buffer that starts with ``beginning``: of ``size`` bytes if that takes no memory yet, else no longer."""
+    if size < MAPPED_FROM_BYTES:
+        return memoryview(bytearray(beginning))
+    try:
+        buffer = memoryview(_mapping(size))
+    except (OSError, ValueError, MemoryError):  # the process may not have so much address space
+        return memoryview(bytearray(beginning))
     buffer[: len(beginning)] = beginning
     return buffer
+
+
+def _mapping(size: int) -> mmap.mmap:
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

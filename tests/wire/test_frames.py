@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.wire.errors import DecodeError, FrameTooLargeError
-from odradek.wire.frames import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, FrameReader
+from odradek.wire.frames import MAPPED_FROM_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, FrameReader
 
 LIMIT = 1024 * 1024
 
@@ -113,6 +113,40 @@ def test_a_large_frame_never_holds_more_than_a_few_times_what_came():
         received += step
         frames = reader.received(step)
         assert len(frames) == (received == size)
+
+
+def test_a_large_frame_grows_without_being_copied():
+    """Copying 99 MB, and filling as much with zeros, would hold the event loop up."""
+    size = 99 * 1024 * 1024
+    reader = FrameReader(size)
+    feed(reader, size.to_bytes(4, "big") + b"begin")
+    memory, received, frames = reader.get_buffer().obj, 5, []
+    while not frames:
+        buffer = reader.get_buffer()
+        assert buffer.obj is memory
+        received += len(buffer)
+        assert reader.large_buffer_bytes == received, "what may be received counts, not what is announced"
+        frames = reader.received(len(buffer))
+    [frame] = frames
+    assert (frame.obj, len(frame), bytes(frame[:6])) == (memory, size, b"begin\0")
+    assert reader.large_buffer_bytes == 0
+
+
+@pytest.mark.parametrize("error", [OSError(12, "Cannot allocate memory"), MemoryError()])
+def test_a_large_frame_without_address_space_is_copied(monkeypatch, error):
+    def refuse(size: int):
+        raise error
+
+    monkeypatch.setattr("odradek.wire.frames._mapping", refuse)
+    body = bytes(range(256)) * (MAPPED_FROM_BYTES // 256 + 1)
+    assert feed(FrameReader(2 * len(body)), framed(body, b"next"), 1_000_000) == [body, b"next"]
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_frames_about_the_size_of_a_mapping(more):
+    body = bytes(range(256)) * (MAPPED_FROM_BYTES // 256) + b"x"
+    body = body[: MAPPED_FROM_BYTES + more]
+    assert feed(FrameReader(2 * len(body)), framed(body, b"next"), 700_000) == [body, b"next"]
 
 
 def test_quiet_connections_stay_small_and_busy_ones_grow():
