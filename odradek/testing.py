@@ -15,15 +15,8 @@ from odradek.gateway.testing.cluster import TestCluster, cluster
 from odradek.gateway.testing.in_process import TestBroker, broker
 
 if TYPE_CHECKING:
-    from odradek.gateway.testing.kit.groups import UnknownGroupError
-    from odradek.gateway.testing.kit.values import (
-        CommittedOffset,
-        KitError,
-        NewRecord,
-        Record,
-        TopicPartition,
-        UnknownTopicError,
-    )
+    from odradek.gateway.testing.kit.errors import KitError, UnknownGroupError, UnknownTopicError
+    from odradek.gateway.testing.kit.values import CommittedOffset, NewRecord, Record, TopicPartition
 
 __all__ = [
     "CommittedOffset",
@@ -39,7 +32,7 @@ __all__ = [
     "cluster",
 ]
 
-_MODULES = ("odradek.gateway.testing.kit.values", "odradek.gateway.testing.kit.groups")
+_MODULES = ("odradek.gateway.testing.kit.values", "odradek.gateway.testing.kit.errors")
 
 
 def __getattr__(name: str) -> object:

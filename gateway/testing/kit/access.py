@@ -35,14 +35,14 @@ class ProducerId(NamedTuple):
 NO_PRODUCER: Final = ProducerId(-1, -1)
 
 
-class UnreachableError(Exception):
-    """No broker answers; the request may or may not have taken effect."""
-
-
 class Access(Protocol):
-    """Sends requests to one broker, or to the brokers of a cluster. `trouble` is the error that is being retried."""
+    """Sends requests to one broker, or to the brokers of a cluster. `trouble` is the error that is being retried.
+
+    `learns_late`: a broker may not know yet what another one has decided.
+    """
 
     trouble: str
+    learns_late: bool
 
     async def ask(self, request: Message, kind: type[M], version: int, node: int = ANY_NODE) -> M:
         """The response of the broker `node`. Raises UnreachableError. Cancellation abandons the request."""
@@ -67,6 +67,8 @@ class Access(Protocol):
 
 class LocalAccess:
     """Requests to the broker of `services`, on its Trio thread."""
+
+    learns_late = False
 
     def __init__(self, services: Services) -> None:
         self.trouble = ""

@@ -174,8 +174,8 @@ class TestKafka(ABC):
         return TopicReader(topic, "read_committed", partition)
 
     def _await_records(self, search: "Search", topic: str, partition: int | None, within: float) -> None:
+        from odradek.gateway.testing.kit.errors import UnknownTopicError
         from odradek.gateway.testing.kit.expecting import Deadline
-        from odradek.gateway.testing.kit.values import UnknownTopicError
 
         deadline, reader, note = Deadline(within), self._reader(topic, partition), ""
         try:

@@ -5,9 +5,10 @@ from typing import Final
 
 from odradek.coordinator.partitioner import partition_for
 from odradek.gateway.testing.kit.access import Access
-from odradek.gateway.testing.kit.lookup import check, retried, topic_names, topic_of
+from odradek.gateway.testing.kit.errors import UnknownGroupError, UnknownTopicError, check
+from odradek.gateway.testing.kit.lookup import retried, topic_names, topic_of
 from odradek.gateway.testing.kit.reading import EARLIEST, LATEST, TopicReader, offsets
-from odradek.gateway.testing.kit.values import CommittedOffset, TopicPartition, UnknownTopicError
+from odradek.gateway.testing.kit.values import CommittedOffset, TopicPartition
 from odradek.wire.consumer_metadata import decode_assignment
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe import (
@@ -26,10 +27,6 @@ CLASSIC_DESCRIBE_VERSION: Final = 5
 DEAD: Final = "Dead"
 SHOWN: Final = 20
 NO_CONSUMER_GROUP: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-
-
-class UnknownGroupError(LookupError):
-    """There is no group of this name: it has no member, and has committed nothing."""
 
 
 async def committed(access: Access, group: str) -> dict[TopicPartition, CommittedOffset]:

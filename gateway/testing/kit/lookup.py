@@ -1,11 +1,11 @@
 """What the metadata says about topics, and the retrying of what fails for a while."""
 
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from odradek.gateway.testing.kit.access import Access, UnreachableError
-from odradek.gateway.testing.kit.values import KitError, UnknownTopicError
+from odradek.gateway.testing.kit.access import Access
+from odradek.gateway.testing.kit.errors import TemporaryError, UnknownTopicError, UnreachableError, check
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.metadata import (
     MetadataRequest,
@@ -19,10 +19,6 @@ T = TypeVar("T")
 VERSION: Final = 12
 NAMES_SHOWN: Final = 20
 NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-
-
-class TemporaryError(KitError):
-    """An error that is over once a leader or a coordinator is there."""
 
 
 class Topic(NamedTuple):
@@ -45,16 +41,6 @@ async def retried(access: Access, attempt: Callable[[], Awaitable[T]]) -> T:
         except (TemporaryError, UnreachableError) as error:
             access.trouble = str(error)
             await access.pause()
-
-
-def check(code: int, what: str, message: str | None = None, temporary: Container[ErrorCode] | None = None) -> None:
-    """Raise TemporaryError for an error of `temporary`, by default any retriable one, and KitError for another."""
-    if not code:
-        return
-    error = ErrorCode(code) if code in ErrorCode.__members__.values() else ErrorCode.UNKNOWN_SERVER_ERROR
-    is_temporary = error.retriable if temporary is None else error in temporary
-    kind = TemporaryError if is_temporary else KitError
-    raise kind(f"{what}: {error.name}: {message or error.message}", error.name)
 
 
 async def topic_of(access: Access, name: str, *, may_create: bool = False) -> Topic:

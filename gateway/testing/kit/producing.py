@@ -7,7 +7,8 @@ from typing import Final
 import trio
 
 from odradek.gateway.testing.kit.access import NO_PRODUCER, Access, ProducerId
-from odradek.gateway.testing.kit.lookup import Topic, check, retried, topic_of
+from odradek.gateway.testing.kit.errors import check
+from odradek.gateway.testing.kit.lookup import Topic, retried, topic_of
 from odradek.gateway.testing.kit.partitioner import partition_of_key
 from odradek.gateway.testing.kit.values import Data, NewRecord, Record, as_bytes, as_headers
 from odradek.wire.errors import ErrorCode

@@ -7,8 +7,9 @@ import trio
 
 from odradek.gateway.testing.kit.access import Access
 from odradek.gateway.testing.kit.decoding import page_of
-from odradek.gateway.testing.kit.lookup import TemporaryError, Topic, check, retried, topic_of
-from odradek.gateway.testing.kit.values import Isolation, Record, UnknownTopicError
+from odradek.gateway.testing.kit.errors import TemporaryError, UnknownTopicError, check
+from odradek.gateway.testing.kit.lookup import Topic, retried, topic_of
+from odradek.gateway.testing.kit.values import Isolation, Record
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from odradek.wire.messages.list_offsets import (

@@ -10,8 +10,8 @@ from odradek.gateway.env.worker_pool import in_own_thread
 from odradek.gateway.peers.errors import PeerCallError
 from odradek.gateway.peers.peers import Peers
 from odradek.gateway.testing.asking import CLIENT_ID
-from odradek.gateway.testing.kit.access import ANY_NODE, Access, M, ProducerId, UnreachableError
-from odradek.gateway.testing.kit.lookup import check
+from odradek.gateway.testing.kit.access import ANY_NODE, Access, M, ProducerId
+from odradek.gateway.testing.kit.errors import UnreachableError, check
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.wire.schema.schema import Message
 
@@ -58,6 +58,8 @@ def _unpacked(run: Callable[[], Awaitable[T]]) -> T:
 
 class RemoteAccess:
     """Requests to brokers at `addresses`; their connections are tasks of `nursery`."""
+
+    learns_late = True
 
     def __init__(self, addresses: Mapping[int, tuple[str, int]], env: Environment, nursery: trio.Nursery) -> None:
         self.trouble = ""

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypedDict
 
 from odradek.gateway.config.python_values import setting_texts
 from odradek.gateway.testing.kit.access import Access
-from odradek.gateway.testing.kit.lookup import TemporaryError, check, retried, topic_names, topic_of
-from odradek.gateway.testing.kit.values import UnknownTopicError
+from odradek.gateway.testing.kit.errors import TemporaryError, UnknownTopicError, check
 from odradek.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -70,14 +69,19 @@ async def create_topics(access: Access, topics: list[NewTopic]) -> None:
         for each in topics
     ]
     request = CreateTopicsRequest(topics=tuple(wanted), timeout_ms=TIMEOUT_MS)
-    response = await retried(access, lambda: access.ask(request, CreateTopicsResponse, VERSION))
+    response = await access.ask(request, CreateTopicsResponse, VERSION)
     for result in response.topics:
         check(result.error_code, f"cannot create topic {result.name}", result.error_message, temporary=())
-    for each in topics:
-        await retried(access, lambda name=each.name: _has_leaders(access, name))
+    if access.learns_late:
+        from odradek.gateway.testing.kit.lookup import retried
+
+        for each in topics:
+            await retried(access, lambda name=each.name: _has_leaders(access, name))
 
 
 async def _has_leaders(access: Access, name: str) -> None:
+    from odradek.gateway.testing.kit.lookup import topic_of
+
     try:
         await topic_of(access, name)
     except UnknownTopicError as error:  # this broker learns of it soon
@@ -86,6 +90,8 @@ async def _has_leaders(access: Access, name: str) -> None:
 
 async def create_missing(access: Access, topics: list[NewTopic]) -> None:
     """Create the topics that are not there. Raises KitError."""
+    from odradek.gateway.testing.kit.lookup import topic_names
+
     names = set(await topic_names(access))
     missing = [each for each in topics if each.name not in names]
     if missing:

@@ -59,18 +59,6 @@ class CommittedOffset(int):
         return made
 
 
-class KitError(RuntimeError):
-    """The broker refuses a request of the kit; `code` is Kafka's name of the error."""
-
-    def __init__(self, message: str, code: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class UnknownTopicError(LookupError):
-    """There is no topic of this name."""
-
-
 def as_bytes(data: object) -> bytes | None:
     """Text is encoded as UTF-8. Raises TypeError for anything but bytes, text and None."""
     if isinstance(data, str):

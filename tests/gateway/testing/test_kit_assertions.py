@@ -7,8 +7,9 @@ from unittest.mock import ANY
 import pytest
 
 import odradek
+from odradek.gateway.testing.kit.errors import UnknownTopicError
 from odradek.gateway.testing.kit.expecting import Expectation, Search, described, has_headers, is_like
-from odradek.gateway.testing.kit.values import Record, UnknownTopicError
+from odradek.gateway.testing.kit.values import Record
 
 
 @pytest.fixture(scope="module")

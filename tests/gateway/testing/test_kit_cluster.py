@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer
 
 import odradek
-from odradek.gateway.testing.kit.values import KitError, UnknownTopicError
+from odradek.gateway.testing.kit.errors import KitError, UnknownTopicError
 
 pytestmark = pytest.mark.timeout(300)
 

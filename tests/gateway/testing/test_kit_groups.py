@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import odradek
-from odradek.gateway.testing.kit.groups import UnknownGroupError
+from odradek.gateway.testing.kit.errors import UnknownGroupError
 
 
 @pytest.fixture(scope="module")

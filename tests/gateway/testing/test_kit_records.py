@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafkas_murmur2
 
 import odradek
+from odradek.gateway.testing.kit.errors import KitError, UnknownTopicError
 from odradek.gateway.testing.kit.partitioner import murmur2
-from odradek.gateway.testing.kit.values import KitError, Record, TopicPartition, UnknownTopicError
+from odradek.gateway.testing.kit.values import Record, TopicPartition
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 

@@ -5,8 +5,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 import odradek
+from odradek.gateway.testing.kit.errors import UnknownTopicError
 from odradek.gateway.testing.kit.snapshots import StoreKeeper
-from odradek.gateway.testing.kit.values import UnknownTopicError
 
 
 @pytest.fixture
