@@ -70,8 +70,13 @@ def _check_header(header: BatchHeader, next_offset: int, config: LogConfig) -> R
     if base_offset < next_offset:
         message = f"a batch begins at offset {base_offset} behind one that ends at {next_offset - 1}"
         return Rejected(ErrorCode.INVALID_RECORD, message)
+    if header.last_offset > _LAST_OFFSET:
+        message = (
+            f"the batch at offset {base_offset} ends at {header.last_offset}; the largest offset is {_LAST_OFFSET}"
+        )
+        return Rejected(ErrorCode.INVALID_RECORD, message)
     # Compaction leaves fewer records than offsets, and keeps a producer's last batch even without records.
-    if delta < 0 or not 0 <= count <= delta + 1 or header.last_offset > _LAST_OFFSET:
+    if delta < 0 or not 0 <= count <= delta + 1:
         message = f"the batch at offset {base_offset} declares {count} records, and {delta} as its last offset delta"
         return Rejected(ErrorCode.INVALID_RECORD, message)
     if header.codec > Codec.ZSTD:

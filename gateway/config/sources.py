@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from odradek.coordinator.configs.protections import protection_of
 from odradek.coordinator.configs.tables import broker_definition
 from odradek.gateway.config.errors import ConfigError
 from odradek.gateway.config.python_values import setting_text
@@ -95,7 +96,7 @@ def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def warn_of_unknown(settings: Settings) -> None:
-    """Log a warning for each setting that is unknown. Like Kafka, keep it."""
+    """Log a warning for each setting that is unknown. Like Kafka, keep it. A protection is refused, not ignored."""
     for name, setting in settings.items():
-        if broker_definition(name) is None:
+        if broker_definition(name) is None and protection_of(name, setting.text) is None:
             log.warning("unknown setting ignored name=%s source=%s", name, setting.source)

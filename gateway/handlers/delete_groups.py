@@ -10,8 +10,9 @@ REQUEST: Final = DeleteGroupsRequest
 
 
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Delete each group separately: an error of one does not affect the others."""
-    return DeleteGroupsResponse(results=tuple([await _delete(ctx, group_id) for group_id in request.groups_names]))
+    """Delete each group separately: an error of one does not affect the others. A repeated name counts once."""
+    names = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(results=tuple([await _delete(ctx, group_id) for group_id in names]))
 
 
 async def _delete(ctx: RequestContext, group_id: str) -> DeletableGroupResult:

@@ -256,6 +256,7 @@ class _Reading:
             max_bytes=asked.partition_max_bytes,
             isolation=self._isolation,
             current_leader_epoch=asked.current_leader_epoch,
+            last_fetched_epoch=asked.last_fetched_epoch,
             leader_only=self._leader_only,
         )
 

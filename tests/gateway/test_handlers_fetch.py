@@ -1,5 +1,7 @@
 """Fetch, ListOffsets and OffsetForLeaderEpoch: waiting, limits and offsets. Order is asserted, never time."""
 
+from dataclasses import replace
+
 import pytest
 from gateway_brokers import ThreadBroker
 from gateway_client import RawClient, assert_serves, batch_of, fetch_request, only, produce_request
@@ -185,6 +187,17 @@ def test_what_is_not_on_disk_is_not_shown(broker_log):
         broker.env.release()
         assert only(client.receive(sent)).base_offset == 1
         assert base_offsets(parts_of(reader.receive(fetched))[0]) == [1]
+
+
+def test_the_last_fetched_epoch_of_a_consumer_is_checked(client, topic):
+    """As in Kafka, not only a follower's: one that the log does not know is refused."""
+    client.produce(topic, batch_of(b"one"))
+    asked = fetch_request(topic, [(0, 1)], max_wait_ms=FOREVER_MS)
+    [asked_topic] = asked.topics
+    [partition] = asked_topic.partitions
+    diverged = replace(asked_topic, partitions=(replace(partition, last_fetched_epoch=5),))
+    [part] = parts_of(client.call(replace(asked, topics=(diverged,)), 12))
+    assert part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 # Limits

@@ -19,6 +19,7 @@ from gateway_groups import (
 )
 
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_groups import DeleteGroupsRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.heartbeat import HeartbeatRequest
 from odradek.wire.messages.leave_group import LeaveGroupRequest
@@ -342,3 +343,17 @@ def test_a_deleted_offsets_topic_does_not_keep_the_broker_from_starting(tmp_path
             assert find(client, "g") == 0
             assert committed(client, "g") == {}
             assert client.produce("t", batch_of(b"x")).error_code == 0
+
+
+def test_a_group_that_is_deleted_twice_in_a_request_is_deleted_once(client, coordinator, topic):
+    """As in Kafka: one answer for each name."""
+    name = f"{topic}-twice"
+    client.call(FindCoordinatorRequest(coordinator_keys=(name,)))
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    committed = OffsetCommitRequest(group_id=name, topics=(OffsetCommitRequestTopic(name=topic, partitions=(part,)),))
+    assert client.call(committed, 8).topics[0].partitions[0].error_code == 0
+    results = client.call(DeleteGroupsRequest(groups_names=(name, "no-such", name))).results
+    assert [(each.group_id, each.error_code) for each in results] == [
+        (name, 0),
+        ("no-such", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]

@@ -326,3 +326,12 @@ def test_the_largest_producer_id_counts() -> None:
     headers = [next(iter_headers(batch)) for batch in (of_producer(4, 0), of_producer(9, 0), data_batch())]
     assert largest_producer_id([ImportedBatch(header, None) for header in headers]) == 9
     assert largest_producer_id([ImportedBatch(headers[2], None)]) == -1
+
+
+def test_offsets_above_the_largest_are_refused_with_their_reason() -> None:
+    target = Partition()
+    batch = at(2**62, data_batch(2))
+    refused = take(target, batch)
+    assert isinstance(refused, Rejected)
+    assert refused.error is ErrorCode.INVALID_RECORD
+    assert f"the largest offset is {2**62}" in refused.message

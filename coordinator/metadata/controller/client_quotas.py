@@ -36,6 +36,7 @@ _CLIENT_QUOTAS: Final[Mapping[str, float]] = {
 }
 _ADDRESS_QUOTAS: Final[Mapping[str, float]] = {"connection_creation_rate": _MAX_INT}
 """The largest value of each quota; a quota without a maximum may be a fraction."""
+_TYPES: Final = {_MAX_INT: "an INT", _MAX_LONG: "a LONG"}
 _SMALLEST_FRACTION: Final = 1e-6
 
 
@@ -46,6 +47,13 @@ class MatchType(IntEnum):
     DEFAULT = 1
     SPECIFIED = 2
 
+
+_MISMATCHES: Final = {
+    MatchType.EXACT: "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+    MatchType.DEFAULT: "Request specified MATCH_TYPE_DEFAULT, but also specified a match string.",
+    MatchType.SPECIFIED: "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.",
+}
+"""Kafka's words for a name that is given where none is wanted, or missing where one is. Tools look for its words."""
 
 # Changes
 
@@ -83,15 +91,20 @@ def _answer(entity: QuotaEntity, error: RefusedError | None) -> alter.AlterClien
     )
 
 
+def _in_words(entity: QuotaEntity) -> str:
+    names = ", ".join([f"{kind}={'null' if name is None else name}" for kind, name in entity])
+    return f"ClientQuotaEntity(entries={{{names}}})"
+
+
 def _changes(
     image: MetadataImage, entity: QuotaEntity, entries: list[alter.AlterClientQuotasRequestEntryData]
 ) -> list[Message]:
     (entry, *again) = entries
     keys = [operation.key for operation in entry.ops]
     if again:
-        raise _invalid("The entity is named more than once.")
-    if len(set(keys)) < len(keys):
-        raise _invalid("A quota is named more than once.")
+        raise _invalid(f"Ignoring duplicate entity {_in_words(entity)}")
+    if len(set(keys)) < len(keys):  # in Kafka also the error of an entity that is named again
+        raise _invalid(f"Ignoring duplicate entity {_in_words(entity)}")
     allowed = _quotas_of(dict(entity))
     before = image.quotas.get(entity, {})
     records: list[Message] = []
@@ -109,18 +122,20 @@ def _changes(
 def _quotas_of(entity: Mapping[str, str | None]) -> Mapping[str, float]:
     """Returns the quotas that such an entity can have, with their largest values. Raises RefusedError."""
     if not entity:
-        raise _invalid("A quota needs an entity.")
+        raise _invalid("Invalid empty client quota entity")
     for kind, name in entity.items():
         if kind not in (USER, CLIENT_ID, IP):
-            raise _invalid(f"There are no quotas for entities of type {kind!r}.")
+            raise _invalid(f"Unhandled client quota entity type: {kind}")
         if name == "":
-            raise _invalid(f"The name of a {kind} is empty.")
+            raise _invalid(f"Empty {kind} not supported")
     if IP not in entity:
         return _CLIENT_QUOTAS
     if len(entity) > 1:
-        raise _invalid("An address cannot be combined with a user or a client id.")
+        raise _invalid(  # the missing space is Kafka's
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+        )
     if not _is_address(entity[IP]):
-        raise _invalid(f"{entity[IP]} is not an IP address.")
+        raise _invalid(f"{entity[IP]} is not a valid IP or resolvable host.")
     return _ADDRESS_QUOTAS
 
 
@@ -137,13 +152,13 @@ def _is_address(text: str | None) -> bool:
 def _check_value(allowed: Mapping[str, float], key: str, value: float) -> None:
     largest = allowed.get(key)
     if largest is None:
-        raise _invalid(f"There is no quota {key} for this entity.")
+        raise _invalid(f"Invalid configuration key {key}")
     if not value > 0:  # also for NaN
-        raise _invalid(f"{key} must be above 0.")
+        raise _invalid(f"Quota {key} must be greater than 0")
     if value > largest:
-        raise _invalid(f"{key} must not be above {largest}.")
+        raise _invalid(f"Proposed value for {key} is too large for {_TYPES[largest]}.")
     if largest != inf and value % 1 > _SMALLEST_FRACTION:
-        raise _invalid(f"{key} must be a whole number.")
+        raise _invalid(f"{key} cannot be a fractional value.")
 
 
 # Descriptions
@@ -172,18 +187,21 @@ def _filter(components: Iterable[describe.ComponentData]) -> dict[str, describe.
     for component in components:
         kind = component.entity_type
         if not kind:
-            raise _invalid("The entity type is empty.")
+            raise _invalid("Invalid empty entity type.")
         if kind in wanted:
-            raise _invalid(f"The entity type {kind} is named more than once.")
+            raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
         if kind not in (USER, CLIENT_ID, IP):
-            raise RefusedError(ErrorCode.UNSUPPORTED_VERSION, f"There are no quotas for entities of type {kind!r}.")
+            raise RefusedError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
         if component.match_type not in tuple(MatchType):
-            raise _invalid(f"There is no match type {component.match_type}.")
+            raise _invalid(f"Unknown match type {component.match_type}")
         if (component.match is not None) != (component.match_type == MatchType.EXACT):
-            raise _invalid("A name is given where none is wanted, or missing where one is.")
+            raise _invalid(_MISMATCHES[MatchType(component.match_type)])
         wanted[kind] = component
     if IP in wanted and len(wanted) > 1:
-        raise _invalid("An address cannot be combined with a user or a client id.")
+        raise _invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
     return wanted
 
 

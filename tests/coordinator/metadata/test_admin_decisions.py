@@ -153,6 +153,60 @@ class TestQuotas:
         assert [each.error_code for each in answers] == [ErrorCode.INVALID_REQUEST, 0]
         assert list(shard.image.quotas) == [USER]
 
+    @pytest.mark.parametrize(
+        ("entity", "values", "message"),
+        [
+            ((), {}, "Invalid empty client quota entity"),
+            ((("user", ""),), {}, "Empty user not supported"),
+            ((("group", "g"),), {}, "Unhandled client quota entity type: group"),
+            ((("ip", "no-host"),), {}, "no-host is not a valid IP or resolvable host."),
+            (
+                (("ip", "::1"), ("user", "ann")),
+                {},
+                "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId",
+            ),
+            ((("user", "ann"),), {"no_such": 1.0}, "Invalid configuration key no_such"),
+            ((("user", "ann"),), {"producer_byte_rate": -1.0}, "Quota producer_byte_rate must be greater than 0"),
+            ((("user", "ann"),), {"producer_byte_rate": 1.5}, "producer_byte_rate cannot be a fractional value."),
+            (
+                (("user", "ann"),),
+                {"producer_byte_rate": 1e30},
+                "Proposed value for producer_byte_rate is too large for a LONG.",
+            ),
+            (
+                (("ip", "::1"),),
+                {"connection_creation_rate": 1e10},
+                "Proposed value for connection_creation_rate is too large for an INT.",
+            ),
+        ],
+        ids=str,
+    )
+    def test_quotas_are_refused_in_kafkas_words(self, shard, entity, values, message):
+        """Compared with the texts in Kafka 4.3.1's ClientQuotaControlManager; tools look for them."""
+        assert set_quotas(shard, entry(entity, **values))[0].error_message == message
+
+    def test_a_repeated_entity_is_refused_in_kafkas_words(self, shard):
+        both = (("client-id", None), ("user", "ann"))
+        [answer] = set_quotas(shard, entry(both, producer_byte_rate=1.0), entry(both, producer_byte_rate=2.0))
+        words = "Ignoring duplicate entity ClientQuotaEntity(entries={client-id=null, user=ann})"
+        assert answer.error_message == words
+
+    @pytest.mark.parametrize(
+        ("components", "message"),
+        [
+            ([("group", ANY, None)], "Unsupported entity type group"),
+            ([("", ANY, None)], "Invalid empty entity type."),
+            ([("user", 9, None)], "Unknown match type 9"),
+            ([("user", EXACT, None)], "Request specified MATCH_TYPE_EXACT, but set match string to null."),
+            ([("user", ANY, "a")], "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string."),
+            ([("user", DEFAULT, "a")], "Request specified MATCH_TYPE_DEFAULT, but also specified a match string."),
+            ([("user", ANY, None)] * 2, "Entity type user cannot appear more than once in the filter."),
+        ],
+        ids=str,
+    )
+    def test_filters_are_refused_in_kafkas_words(self, shard, components, message):
+        assert described_quotas(shard.image, *components).error_message == message
+
     def test_filters_pick_by_name_default_and_type(self, shard):
         for entity in (USER, PAIR, (("user", None),), (("client-id", "app"),)):
             set_quotas(shard, entry(entity, producer_byte_rate=5.0))

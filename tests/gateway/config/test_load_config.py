@@ -221,6 +221,11 @@ class TestProtections:
         assert "super.users ($KAFKA_SUPER_USERS) promises" in message
         assert "ssl.client.auth ($ODRADEK_SSL_CLIENT_AUTH) promises TLS" in message
 
+    def test_what_is_refused_is_not_called_ignored(self, caplog: pytest.LogCaptureFixture):
+        refusal({"KAFKA_SUPER_USERS": "User:admin", "KAFKA_NO_SUCH": "1"})
+        assert "no.such" in caplog.text
+        assert "super.users" not in caplog.text
+
     def test_a_listeners_own_settings_count_and_passwords_are_not_shown(self):
         name = "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config"
         message = refusal_of({name: "password=s3cret"})
