@@ -36,7 +36,7 @@ _CLIENT_QUOTAS: Final[Mapping[str, float]] = {
 }
 _ADDRESS_QUOTAS: Final[Mapping[str, float]] = {"connection_creation_rate": _MAX_INT}
 """The largest value of each quota; a quota without a maximum may be a fraction."""
-_TYPES: Final = {_MAX_INT: "an INT", _MAX_LONG: "a LONG"}
+_TYPES: Final[Mapping[float, str]] = {_MAX_INT: "an INT", _MAX_LONG: "a LONG"}
 _SMALLEST_FRACTION: Final = 1e-6
 
 
