@@ -16,7 +16,7 @@ from odradek.coordinator.groups.classic.expiry import start_sessions
 from odradek.coordinator.groups.classic.heartbeat import heartbeat
 from odradek.coordinator.groups.classic.join import Joiner, join_group
 from odradek.coordinator.groups.classic.leave import leave_group
-from odradek.coordinator.groups.classic.sync import sync_group
+from odradek.coordinator.groups.classic.sync import generation_refused, sync_group
 from odradek.coordinator.groups.config import GroupConfig
 from odradek.coordinator.groups.consumer.describe import describe_consumer_group
 from odradek.coordinator.groups.consumer.expiry import start_timers
@@ -93,8 +93,11 @@ class GroupShard:
         return [decision.outcome() for decision in expiry.on_time(self.table, now_ms)]
 
     def on_refused(self, about: str, now_ms: int) -> None:
-        """Undo a conversion of the group, and start ended sessions again, after which it is decided once more."""
+        """Undo a conversion of the group, and start ended sessions again, after which it is decided once more. A group
+        whose new generation is too large rebalances again.
+        """
         undo_downgrade(self.table, about, now_ms)
+        generation_refused(self.table.classic, about, now_ms)
 
     def forget(self, token: Token) -> None:
         """Do nothing: as in Kafka, a member whose connection was closed stays until its session ends."""
@@ -114,8 +117,8 @@ class GroupShard:
 
     def sync_group(self, request: SyncGroupRequest, client: ClientInfo, token: Token, now_ms: int) -> Outcome:
         """Reply with SyncGroupResponse, in a later outcome if the leader has not sent the assignments yet."""
-        decision = Decision(now_ms)
         consumer_group = self.table.consumer.groups.get(request.group_id)
+        decision = Decision(now_ms, about=request.group_id if consumer_group is None else "")
         if consumer_group is not None:
             classic_members.sync(self.table, consumer_group, request, client, token, decision)
         else:

@@ -211,6 +211,11 @@ def test_assignments_too_large_for_the_topic_are_refused_and_the_group_goes_on(c
         return client.call(SyncGroupRequest(**ids, assignments=(assignment,)))
 
     assert sync(2_000_000).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert described(client, "g-large").group_state == "PreparingRebalance"  # as in Kafka
+    beat = HeartbeatRequest(group_id="g-large", generation_id=member.generation_id, member_id=member.member_id)
+    assert client.call(beat).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert sync(1000).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    ids["generation_id"] = joined(client, "g-large", member_id=member.member_id).generation_id
     answer = sync(1000)
     assert (answer.error_code, len(answer.assignment)) == (0, 1000)
     assert described(client, "g-large").group_state == "Stable"

@@ -3,7 +3,7 @@
 from odradek.coordinator.contract import Token
 from odradek.coordinator.groups.classic.generation import group_record
 from odradek.coordinator.groups.classic.group import ClassicGroup
-from odradek.coordinator.groups.classic.rebalance import keep_alive
+from odradek.coordinator.groups.classic.rebalance import keep_alive, prepare_rebalance
 from odradek.coordinator.groups.classic.responses import refuse_sync, sync_reply
 from odradek.coordinator.groups.classic.states import GroupState
 from odradek.coordinator.groups.classic.table import ClassicTable
@@ -81,3 +81,16 @@ def _finish_generation(table: ClassicTable, group: ClassicGroup, request: SyncGr
         decision.reply(token, sync_reply(group, assignments[member_id]))
         keep_alive(table, group.members[member_id], decision.now_ms)
     group.syncing.clear()
+
+
+def generation_refused(table: ClassicTable, group_id: str, now_ms: int) -> None:
+    """Begin another rebalance, as Kafka does, if the log has refused the generation that the leader's SyncGroup ended.
+
+    Its members have their error. Without a rebalance they would wait in a generation that never becomes stable.
+    """
+    group = table.groups.get(group_id)
+    if group is None or group.state is not GroupState.COMPLETING_REBALANCE or group.leader in group.unsynced:
+        return
+    decision = Decision(now_ms)
+    prepare_rebalance(table, group, decision)
+    assert not decision.outcome().records, "nobody has joined yet, and nobody waits"
