@@ -1,6 +1,14 @@
 """`odradek demo`."""
 
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
 import click
+
+from odradek.gateway.cli.errors import ended_by
 
 
 @click.command()
@@ -20,6 +28,23 @@ def demo(*, no_spark: bool) -> None:
 
     from odradek.pipeline.demo.story import Demo
 
-    with Demo(Console(), with_spark=not no_spark) as run:
+    with _ended_by_sigterm(), Demo(Console(), with_spark=not no_spark) as run:
         agree = run.run()
     click.get_current_context().exit(0 if agree else 1)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Generator[None]:
+    """Raise an error at SIGTERM, so that the block ends its processes and deletes its data, as at Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise ended_by(number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

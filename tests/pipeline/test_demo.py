@@ -1,9 +1,11 @@
 """`odradek demo` from beginning to end, and the parts that make its counts exact."""
 
 import re
+import signal
 import subprocess
 import sys
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -46,6 +48,27 @@ def test_nothing_is_lost_although_a_consumer_and_the_broker_are_killed(tmp_path)
     assert "file, group, log, SQL agree: nothing lost, nothing twice" in done.stdout
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_its_processes_and_removes_its_data(tmp_path, number, code):
+    command = [sys.executable, "-m", "odradek", "demo", "--no-spark"]
+    environment = clean_environment() | {"TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, preexec_fn=_with_interrupts, **pipes) as demo:  # noqa: PLW1509
+        assert demo.stdout is not None
+        assert any("form the group" in line for line in demo.stdout)
+        started = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()
+        demo.send_signal(number)
+        _, errors = demo.communicate(timeout=60)
+    assert (demo.returncode, "Traceback" in errors) == (code, False)
+    assert list(tmp_path.iterdir()) == []
+    assert len(started) == 4
+    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+
+
+def _with_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
 
 
 @pytest.mark.timeout(240)
