@@ -51,6 +51,16 @@ class Child:
         if self.process.poll() is not None:
             raise DemoError(f"{self.name} has ended with {self.process.returncode}: {last_line(self._log)}")
 
+    def finish(self) -> str:
+        """Send it a line, and return its standard output when it has ended. Raises DemoError if it fails."""
+        try:
+            output, _ = self.process.communicate(b"\n", COMMAND_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise DemoError(f"{self.name} took more than {COMMAND_TIMEOUT_S:g} s") from error
+        if self.process.returncode:
+            self.require_alive()
+        return output.decode()
+
     def kill(self) -> None:
         """End it at once, as a crash does: nothing is flushed, connections break."""
         self.process.kill()

@@ -1,5 +1,7 @@
 """Spark's part of the demo, as a process: the topic becomes a Parquet table, whose totals are printed as JSON.
 
+It starts Spark, and waits for a line on standard input before it reads the topic.
+
 `python -m odradek.pipeline.demo.spark_table DATA TOPIC TABLE`
 """
 
@@ -47,6 +49,8 @@ def main() -> None:
     }
     spark: Any = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()  # pyright: ignore[reportUnknownMemberType]
     spark.dataSource.register(SegmentSource)
+    if not sys.stdin.readline():
+        return
     records = spark.read.format("odradek").option("path", data).option("subscribe", topic).load()
     records.selectExpr("partition", "offset", f"from_json(string(value), '{_FIELDS}') AS flight").write.parquet(table)
     totals = spark.read.parquet(table).groupBy("flight.carrier")

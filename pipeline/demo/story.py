@@ -113,6 +113,7 @@ class Demo:
         self._say(
             f"broker ready in {self._broker.ready_ms} ms at {self._broker.bootstrap}; it acknowledges what is on disk"
         )
+        self._start_spark()
         self._client = self._stack.enter_context(WireClient(Connection(self._broker.bootstrap)))
         self._client.repeated(self._create_topic)
         for name in MEMBERS:
@@ -228,16 +229,21 @@ class Demo:
         self._say("[bold]odradek sql[/] has grouped the records, in the directory of the running broker")
         return Totals({row["carrier"]: (row["flights"], row["arrived"], row["delay"]) for row in rows})
 
+    def _start_spark(self) -> None:
+        """Start Spark early: it takes as long to start as all the rest."""
+        self._no_spark = missing_for_spark() if self._with_spark else "--no-spark"
+        if self._no_spark is None:
+            module = ("odradek.pipeline.demo.spark_table", str(self._data), TOPIC, str(self._folder / "table"))
+            self._spark = Child("Spark", self._folder, *module)
+            self._stack.callback(self._spark.stop)
+
     def _ask_spark(self) -> Totals | None:
-        reason = missing_for_spark() if self._with_spark else "--no-spark"
-        if reason is not None:
-            self._say(f"[dim]Spark is left out: {reason}[/]")
+        if self._no_spark is not None:
+            self._say(f"[dim]Spark is left out: {self._no_spark}[/]")
             return None
-        started_s = time.monotonic()
-        module = ("odradek.pipeline.demo.spark_table", str(self._data), TOPIC, str(self._folder / "table"))
         with self.console.status("Spark makes a table of the topic"):
-            printed = output_of("Spark", self._folder / "spark.log", *module)
-        self._say(f"[bold]Spark[/] has made a Parquet table of the topic, in {time.monotonic() - started_s:.0f} s")
+            printed = self._spark.finish()
+        self._say("[bold]Spark[/] has made a Parquet table of the topic")
         return Totals(json.loads(printed.splitlines()[-1]))
 
     def conclude(self, results: Mapping[str, Totals]) -> bool:

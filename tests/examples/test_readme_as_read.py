@@ -103,7 +103,7 @@ def environment(tmp_path) -> dict[str, str]:
     """The environment of a new user of this machine: no packages but those of the system, and an empty home."""
     (home := tmp_path / "home").mkdir()
     (programs_folder := tmp_path / "bin").mkdir()
-    (programs_folder / "python3").symlink_to(Path(sys._base_executable).resolve())  # noqa: SLF001 - not the venv's
+    (programs_folder / "python3").symlink_to(Path(sys.base_prefix) / "bin" / "python3")
     cache = subprocess.run([uv(), "cache", "dir"], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     kept = (
         "LANG",
@@ -198,6 +198,7 @@ class Reader:
         return terminal
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(1_200)
 @pytest.mark.usefixtures("database")
 def test_each_block_pasted_in_order_succeeds(environment, wheels, tmp_path):

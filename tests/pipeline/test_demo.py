@@ -71,6 +71,7 @@ def _with_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(240)
 def test_spark_makes_a_table_with_the_same_counts():
     if (reason := missing_for_spark()) is not None:
@@ -94,6 +95,7 @@ def test_a_wrong_count_is_shown_and_is_the_exit_code(monkeypatch, off_by):
     assert CliRunner().invoke(cli, ["demo"]).exit_code == 1
 
 
+@pytest.mark.processes
 def test_a_broker_that_does_not_start_is_one_line(monkeypatch):
     monkeypatch.setattr("odradek.pipeline.demo.story.BROKER_SETTINGS", ("log.segment.bytes=many",))
     result = CliRunner().invoke(cli, ["demo"])
@@ -138,6 +140,7 @@ def test_a_batch_that_is_sent_again_is_stored_once(kafka_broker, kafka_topic, mo
     assert len(answered) == 3
 
 
+@pytest.mark.processes
 def test_a_process_that_ends_early_is_named(tmp_path):
     from odradek.pipeline.demo.processes import output_of
 
