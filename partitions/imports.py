@@ -36,6 +36,7 @@ MAX_BATCHES: Final = 500
 MAX_BYTES: Final = 1 << 20
 """The maximum size of a write, unless a single batch is larger: segments roll between writes."""
 _LAST_OFFSET: Final = 2**62
+_FAR: Final = 2**48
 
 
 class ImportedBatch(NamedTuple):
@@ -90,6 +91,19 @@ def _check_header(header: BatchHeader, next_offset: int, config: LogConfig) -> R
 def largest_producer_id(batches: Sequence[ImportedBatch]) -> int:
     """Returns the largest producer id of the batches, -1 when none has one."""
     return max(batch.header.producer_id for batch in batches)
+
+
+def check_not_far(batches: Sequence[ImportedBatch]) -> Rejected | None:
+    """Refuse offsets and producer ids that no log of a client comes near, with POLICY_VIOLATION.
+
+    The log could take few or no batches after them, and the cluster assign no more producer ids.
+    """
+    offset, producer_id = batches[-1].header.last_offset, largest_producer_id(batches)
+    if offset < _FAR and producer_id < _FAR:
+        return None
+    what = f"offset {offset}" if offset >= _FAR else f"producer id {producer_id}"
+    message = f"the batches have the {what}, which needs odradek.import.far.enable=true on the broker"
+    return Rejected(ErrorCode.POLICY_VIOLATION, message)
 
 
 def in_writes(batches: Sequence[ImportedBatch], segment_bytes: int) -> Iterator[Sequence[ImportedBatch]]:

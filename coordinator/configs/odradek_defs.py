@@ -192,6 +192,13 @@ ODRADEK_DEFINITIONS: Final = (
         mode=READ_ONLY,
         doc="Partitions that the cluster takes; creating more is refused with POLICY_VIOLATION.",
     ),
+    Definition(
+        "odradek.import.far.enable",
+        BOOLEAN,
+        "false",
+        mode=READ_ONLY,
+        doc="Whether ImportBatches takes offsets and producer ids of 2^48 and more, after which few or none are left.",
+    ),
 )
 
 ODRADEK_TOPIC_DEFINITIONS: Final = (

@@ -62,6 +62,7 @@ class BrokerConfig:
     connection_max_in_flight_requests: int
     connection_write_timeout_ms: int
     drain_timeout_ms: int
+    import_far_enable: bool
     inspect_max_decompressed_bytes: int
     inspect_threads: int
     log_idle_close_ms: int
@@ -168,6 +169,7 @@ SIMPLE_SETTINGS: Final = {
     "connection_max_in_flight_requests": "odradek.connection.max.in.flight.requests",
     "connection_write_timeout_ms": "odradek.connection.write.timeout.ms",
     "drain_timeout_ms": "odradek.drain.timeout.ms",
+    "import_far_enable": "odradek.import.far.enable",
     "inspect_max_decompressed_bytes": "odradek.inspect.max.decompressed.bytes",
     "inspect_threads": "odradek.inspect.threads",
     "log_idle_close_ms": "odradek.log.idle.close.ms",

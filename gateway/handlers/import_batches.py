@@ -7,6 +7,7 @@ must first look up after -1, and so repeats nothing:
     NONE                  all of it is committed, as with acks=all
     OFFSET_OUT_OF_RANGE   the batches begin below the log end: they, or others, are already in the log
     REQUEST_TIMED_OUT     it is in the log, and may be committed later
+    POLICY_VIOLATION      offsets or producer ids of 2⁴⁸ and more, without odradek.import.far.enable
     CORRUPT_MESSAGE, INVALID_RECORD, …   none of the partition's batches was written
 
 Long record sets are written in parts. If a part is refused, because another client has written meanwhile, the parts
@@ -24,7 +25,13 @@ from odradek.gateway.handling.metadata import answer_of_controller
 from odradek.gateway.handling.partitions import answer_of_partition
 from odradek.gateway.replication.replica import Replica
 from odradek.gateway.server.context import RequestContext
-from odradek.partitions.imports import ImportedBatch, in_writes, largest_producer_id, read_imported_batches
+from odradek.partitions.imports import (
+    ImportedBatch,
+    check_not_far,
+    in_writes,
+    largest_producer_id,
+    read_imported_batches,
+)
 from odradek.partitions.results import UNKNOWN_OFFSET, Rejected
 from odradek.storage_backends.interface import StoreError
 from odradek.wire.errors import ErrorCode
@@ -91,6 +98,9 @@ async def _import_into(ctx: RequestContext, topic: str, part: ImportPartition) -
     batches = await _inspect(ctx, replica, records)
     if isinstance(batches, Rejected):
         return _rejected(part.index, batches, replica.log.log_end_offset)
+    refusal = None if ctx.services.config.import_far_enable else check_not_far(batches)
+    if refusal is not None:
+        return _rejected(part.index, refusal, replica.log.log_end_offset)
     reserved = ctx.services.producer_ids.reserve(largest_producer_id(batches))
     error = await answer_of_controller(reserved, lambda error: error)
     if error is not None:

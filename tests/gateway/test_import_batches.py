@@ -154,10 +154,28 @@ def test_producer_ids_that_are_given_out_later_are_above_the_imported_ones(tmp_p
             assert given(client) > first + 5000
 
 
-def test_an_id_that_no_block_comes_near_is_not_reserved(client, topic):
-    batch = batch_of(b"v", producer_id=2**63 - 1, base_sequence=0)
-    assert outcome(send(client, topic, batch)) == (ErrorCode.NONE, 1)
-    assert 0 <= client.call(InitProducerIdRequest(transactional_id=None)).producer_id < 2**62
+FAR = [
+    batch_of(b"v", producer_id=2**63 - 1, base_sequence=0),
+    batch_of(b"v", producer_id=2**48, base_sequence=0),
+    batch_of(b"v", base_offset=2**48),
+]
+
+
+@pytest.mark.parametrize("batch", FAR, ids=["largest id", "id", "offset"])
+def test_far_offsets_and_ids_need_permission(client, topic, batch):
+    """Any client could end a log, or the cluster's producer ids."""
+    error, end_offset = outcome(send(client, topic, batch))
+    assert (error, end_offset) == (ErrorCode.POLICY_VIOLATION, 0)
+    assert client.end_offset(topic) == 0
+    assert 0 <= client.call(InitProducerIdRequest(transactional_id=None)).producer_id < 2**48
+
+
+def test_with_permission_an_id_that_no_block_comes_near_is_not_reserved():
+    with ThreadBroker(odradek_import_far_enable="true") as broker, RawClient(broker.address) as client:
+        client.create_topic("t", 2)
+        assert outcome(send(client, "t", FAR[0])) == (ErrorCode.NONE, 1)
+        assert 0 <= client.call(InitProducerIdRequest(transactional_id=None)).producer_id < 2**62
+        assert outcome(send(client, "t", batch_of(b"v", base_offset=2**48))) == (ErrorCode.NONE, 2**48 + 1)
 
 
 def test_a_wrong_checksum_is_refused_and_nothing_written(client, topic):
