@@ -305,6 +305,10 @@ class TestCluster(TestKafka):
             if other != broker_id:
                 self.partition(broker_id, other)
 
+    def cut(self, broker_id: int) -> None:
+        """Cut a broker off from the others until `heal`, as `isolate` does."""
+        self.isolate(broker_id)
+
     def heal(self) -> None:
         """Restore all links between brokers; what was sent meanwhile is delivered now."""
         assert self._links is not None, "this cluster has no links that can be cut"
@@ -343,6 +347,15 @@ class TestCluster(TestKafka):
                 return
             time.sleep(ASK_EVERY_S)
         raise TimeoutError(f"not in sync within {timeout_s:.0f} s: {', '.join(behind)}")
+
+    def move_leader(self, topic: str, partition: int = 0, to: int | None = None, timeout_s: float = 60.0) -> int:
+        """Let another in-sync replica lead a partition, `to` or the next one; returns its id once it leads.
+
+        It becomes the first replica. Raises LookupError, RuntimeError if no other replica is in sync, TimeoutError.
+        """
+        from odradek.gateway.testing.kit.elections import move_leader
+
+        return self.with_access(lambda access: move_leader(access, topic, partition, to), timeout_s)
 
     def elect_preferred(self, timeout_s: float = 60.0) -> None:
         """Let the first replica of every partition lead; returns when all brokers know it. All brokers must run.

@@ -221,12 +221,6 @@ class TestBroker(TestKafka):
 
         return self.call(lambda services: expire_session(services, group, member, client_id, instance_id))
 
-    def fence_producer(self, transactional_id: str) -> None:
-        """Fence the producer of a transactional id, and abort its transaction, as a second producer would."""
-        from odradek.gateway.testing.kit.events import fence_producer
-
-        self.call(lambda services: fence_producer(services, transactional_id))
-
     def move_leader(self, topic: str, partition: int = 0) -> int:
         """Let the leader of a partition change, as far as clients notice it; returns the new leader epoch.
 
@@ -357,7 +351,6 @@ class AsyncTestBroker(AsyncTestKafka):
         self.advance = awaited(kafka.advance)
         self.rebalance = awaited(kafka.rebalance)
         self.expire_session = awaited(kafka.expire_session)
-        self.fence_producer = awaited(kafka.fence_producer)
         self.move_leader = awaited(kafka.move_leader)
         self.disconnect = awaited(kafka.disconnect)
 

@@ -1,4 +1,4 @@
-"""Events that a test lets happen in a broker: of its groups, transactional producers and leaderships."""
+"""Events that a test lets happen in a broker: of its groups and of its leaderships."""
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -6,9 +6,6 @@ import trio
 
 from odradek.gateway.assembly import Services
 from odradek.gateway.errors import CoordinatorUnavailable
-from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.describe_transactions import TransactionState
-from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.stored.metadata_records import PartitionChangeRecord
 
 if TYPE_CHECKING:
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.wire.schema.schema import Message
 
 RETRY_S: Final = 0.01
-"""The pause before the next attempt, while a transaction is being aborted or a group is rebalancing."""
+"""The pause before the next attempt, while a group is rebalancing."""
 
 
 class Member(NamedTuple):
@@ -128,34 +125,6 @@ async def _decide(services: Services, group_id: str, decide: "Callable[[GroupSha
         return decision.outcome()
 
     await services.groups.call(group_id, operation, str)
-
-
-async def fence_producer(services: Services, transactional_id: str) -> None:
-    """Fence the producer of a transactional id, as the Admin client's `fenceProducers` does; aborts its transaction.
-
-    Raises RuntimeError if no producer has used the id.
-    """
-    try:
-        known = await services.transactions.call(
-            transactional_id,
-            lambda shard, token, now_ms: shard.describe_transaction(transactional_id, token, now_ms),
-            TransactionState,
-            reads=True,
-        )
-    except CoordinatorUnavailable:
-        known = None  # there is no topic of transactions yet
-    if known is None or known.error_code:
-        raise RuntimeError(f"no producer has used the transactional id {transactional_id}")
-    request = InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=known.transaction_timeout_ms,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
-    while (error := (await services.transactions.init_producer_id(request)).error_code) != ErrorCode.NONE:
-        if error != ErrorCode.CONCURRENT_TRANSACTIONS:
-            raise RuntimeError(f"the producer of {transactional_id} is not fenced: {ErrorCode(error).name}")
-        await trio.sleep(RETRY_S)
 
 
 async def raise_leader_epoch(services: Services, topic: str, partition: int) -> int:

@@ -292,6 +292,17 @@ class TestKafka(ABC):
         wanted = new_topics(topics)
         self.with_access(lambda access: create_topics(access, wanted), CALL_TIMEOUT_S)
 
+    # Producers
+
+    def fence_producer(self, transactional_id: str) -> None:
+        """Fence the producer of a transactional id, and abort its transaction, as a second producer would.
+
+        Raises LookupError if no producer has used the id.
+        """
+        from odradek.gateway.testing.kit.fencing import fence_producer
+
+        self.with_access(lambda access: fence_producer(access, transactional_id), CALL_TIMEOUT_S)
+
 
 def awaited(call: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """The coroutine function that runs `call` in a worker thread of the caller's event loop."""
@@ -318,3 +329,4 @@ class AsyncTestKafka:
         self.lag = awaited(kafka.lag)
         self.assert_caught_up = awaited(kafka.assert_caught_up)
         self.create_topics = awaited(kafka.create_topics)
+        self.fence_producer = awaited(kafka.fence_producer)

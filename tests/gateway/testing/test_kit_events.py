@@ -1,5 +1,6 @@
 """Events that a test lets happen in its broker, as real clients notice them."""
 
+import asyncio  # noqa: TID251 - the loop of a test
 import time
 from itertools import count
 
@@ -194,7 +195,7 @@ def test_what_does_not_exist(broker):
         broker.rebalance("none")
     with pytest.raises(RuntimeError, match="group none has no such member"):
         broker.expire_session("none")
-    with pytest.raises(RuntimeError, match="no producer has used the transactional id none"):
+    with pytest.raises(LookupError, match="no producer has used the transactional id 'none'"):
         broker.fence_producer("none")
     with pytest.raises(RuntimeError, match="there is no partition none-0"):
         broker.move_leader("none")
@@ -203,3 +204,13 @@ def test_what_does_not_exist(broker):
 def test_a_broker_that_does_not_run():
     with pytest.raises(RuntimeError, match="the broker does not run"):
         odradek.broker().rebalance("g")
+
+
+def test_events_under_asyncio(broker, topic):
+    async def main():
+        epoch = await broker.aio.move_leader(topic)
+        with pytest.raises(RuntimeError, match="group none has no members"):
+            await broker.aio.rebalance("none")
+        return epoch
+
+    assert asyncio.run(main()) == 1
