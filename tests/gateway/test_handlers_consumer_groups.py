@@ -11,11 +11,13 @@ from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.messages.list_groups import ListGroupsRequest
 from odradek.wire.stored.framing import decode_key, group_key_types
 
@@ -166,3 +168,51 @@ def test_kafkas_class_names_stand_for_its_assignors():
     overrides = {"group.consumer.assignors": f"{package}.RangeAssignor,uniform"}
     config = load_config(overrides=overrides, environ={})
     assert config.group.consumer.group_consumer_assignors == ("range", "uniform")
+
+
+JOIN = {"group_id": "words", "member_id": "m", "rebalance_timeout_ms": 1000, "topic_partitions": ()}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"group_id": ""}, "GroupId can't be empty."),
+        ({"member_id": ""}, "MemberId can't be empty."),
+        ({"instance_id": ""}, "InstanceId can't be empty."),
+        ({"rack_id": ""}, "RackId can't be empty."),
+        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        ({"topic_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
+        (
+            {"subscribed_topic_names": None},
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        ),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"server_assignor": "x"}, "ServerAssignor x is not supported. Supported assignors: uniform, range."),
+        ({"member_epoch": 3}, "Group words not found."),
+    ],
+    ids=str,
+)
+def test_heartbeats_are_refused_in_kafkas_words(client, changed, message):
+    """Compared with the texts in Kafka 4.3.1's GroupCoordinatorService; tools look for them."""
+    for group in ("", "words"):
+        client.call(FindCoordinatorRequest(coordinator_keys=(group,)))
+    fields = {**JOIN, "member_epoch": 0, "subscribed_topic_names": ("t",), **changed}
+    assert client.call(ConsumerGroupHeartbeatRequest(**fields)).error_message == message
+
+
+def test_a_classic_group_that_cannot_be_upgraded_is_refused_in_kafkas_words(client):
+    asked = JoinGroupRequest(
+        group_id="other-protocol",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="connect",
+        protocols=(JoinGroupRequestProtocol(name="default", metadata=b""),),
+    )
+    client.call(FindCoordinatorRequest(coordinator_keys=("other-protocol",)))
+    assert client.call(asked, 3).error_code == 0
+    fields = {**JOIN, "group_id": "other-protocol", "member_epoch": 0, "subscribed_topic_names": ("t",)}
+    assert client.call(ConsumerGroupHeartbeatRequest(**fields)).error_message == (
+        "Cannot upgrade classic group other-protocol to consumer group because the group does not use the consumer "
+        "embedded protocol."
+    )

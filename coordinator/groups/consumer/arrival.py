@@ -47,7 +47,7 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
     if member is None:
         raise RefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if member.member_id != member_id:
-        message = f"Instance id {instance_id} is in use by member {member.member_id}, not by {member_id}."
+        message = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
         raise RefusedError(ErrorCode.FENCED_INSTANCE_ID, message)
     return member
 
@@ -66,7 +66,10 @@ def find_static(draft: Draft, instance_id: str, member_id: str, *, classic: bool
     if not classic and old.classic is None and old.epoch != STATIC_LEAVE_EPOCH:
         if old.member_id == member_id:
             return old  # it joins again, as the response may have been lost
-        message = f"Instance id {instance_id} is still in use by member {old.member_id}."
+        message = (
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
+            f"is owned by {old.member_id} member."
+        )
         raise RefusedError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
     target = target_of(group, old.member_id)
     kept = old.held_since(JOIN_EPOCH)
@@ -90,5 +93,9 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
         return
     lost_answer = epoch == member.previous_epoch and member.owns_no_more_than_assigned(request.topic_partitions)
     if epoch > member.epoch or not lost_answer:
-        message = f"The member's epoch is {member.epoch}, not {epoch}: it must release its partitions and join again."
+        how = "greater" if epoch > member.epoch else "smaller"
+        message = (
+            f"The consumer group member has a {how} member epoch ({epoch}) than the one known by the group coordinator "
+            f"({member.epoch}). The member must abandon all its partitions and rejoin."
+        )
         raise RefusedError(ErrorCode.FENCED_MEMBER_EPOCH, message)

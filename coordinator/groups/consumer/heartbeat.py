@@ -46,33 +46,33 @@ def consumer_group_heartbeat(
     decision.reply(token, response)
 
 
-# Validation of every request
+# Validation of every request, in Kafka's words, which tools look for
 
 
 def _check(table: ConsumerTable, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
     needs_id = api_version >= OWN_MEMBER_ID_VERSION or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
-    _require(bool(request.member_id) or not needs_id, "MemberId must not be empty.")
-    _require(bool(request.group_id), "GroupId must not be empty.")
-    _require(request.instance_id != "", "InstanceId must not be empty.")
-    _require(request.rack_id != "", "RackId must not be empty.")
+    _require(bool(request.member_id) or not needs_id, "MemberId can't be empty.")
+    _require(bool(request.group_id), "GroupId can't be empty.")
+    _require(request.instance_id != "", "InstanceId can't be empty.")
+    _require(request.rack_id != "", "RackId can't be empty.")
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
     elif request.member_epoch == STATIC_LEAVE_EPOCH:
-        _require(request.instance_id is not None, "InstanceId must be there.")
+        _require(request.instance_id is not None, "InstanceId can't be null.")
     else:
-        _require(request.member_epoch >= LEAVE_EPOCH, "MemberEpoch is below -2.")
+        _require(request.member_epoch >= LEAVE_EPOCH, "MemberEpoch is invalid.")
     known = table.config.group_consumer_assignors
     if request.server_assignor is not None and request.server_assignor not in known:
-        message = f"There is no server assignor {request.server_assignor}, only {', '.join(known)}."
+        message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(known)}."
         raise RefusedError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
-    _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be there when a member joins.")
+    _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
     owns_nothing = request.topic_partitions is not None and not request.topic_partitions
-    _require(owns_nothing, "TopicPartitions must be there and empty when a member joins.")
+    _require(owns_nothing, "TopicPartitions must be empty when (re-)joining.")
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-    _require(subscribes, "SubscribedTopicNames or SubscribedTopicRegex must be there when a member joins.")
+    _require(subscribes, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
 
 
 def _require(holds: bool, message: str) -> None:
@@ -119,7 +119,8 @@ def _check_room(table: ConsumerTable, draft: Draft, member_id: str) -> None:
     limit = table.config.group_consumer_max_size
     members = draft.group.members
     if len(members) >= limit and member_id not in members:
-        raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has its {limit} members already.")
+        message = f"The consumer group has reached its maximum capacity of {limit} members."
+        raise RefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
 
 def _updated(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> ConsumerMember:

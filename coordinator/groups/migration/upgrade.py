@@ -37,11 +37,11 @@ def upgrade(table: GroupTable, classic: ClassicGroup, decision: Decision) -> Con
     """
     config = table.config.consumer
     if not config.upgrades:
-        raise not_found(table, classic.group_id, ", and group.consumer.migration.policy does not let it become one")
+        raise not_upgraded(classic, "online upgrade is disabled")
     if not classic.is_consumer_group():
-        raise not_found(table, classic.group_id, ", and its members do not use the consumer's protocol")
+        raise not_upgraded(classic, "the group does not use the consumer embedded protocol")
     if len(classic.members) > config.group_consumer_max_size:
-        raise not_found(table, classic.group_id, ", and has too many members to become one")
+        raise not_upgraded(classic, "the group size exceeds the consumer group maximum size")
     group = _converted(table, classic)
     for waiter in classic.joining.values():
         refuse_join(decision, waiter, ErrorCode.REBALANCE_IN_PROGRESS, "")
@@ -62,19 +62,29 @@ def _converted(table: GroupTable, classic: ClassicGroup) -> ConsumerGroup:
     """Returns the same group as a consumer group. Raises RefusedError if its members' data does not allow it."""
     try:
         if any(_has_user_data(member) for member in classic.members.values()):
-            raise not_found(table, classic.group_id, ", and its assignor writes user data, which would be lost")
+            raise not_upgraded(
+                classic,
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                "assignor before re-attempting the upgrade",
+            )
         group = _as_consumer_group(classic, table.consumer.image())
     except ProtocolError as error:
-        raise not_found(table, classic.group_id, ", and its members' protocol is malformed") from error
+        raise not_upgraded(classic, "the embedded consumer protocol is malformed") from error
     if _assigns_twice(group):
-        raise not_found(table, classic.group_id, ", and its leader has assigned a partition to several members")
+        raise not_upgraded(classic, "its leader has assigned a partition to several members")
     return group
 
 
-def not_found(table: GroupTable, group_id: str, why: str = "") -> RefusedError:
-    """Returns the error for an id without a consumer group; `why` explains why another protocol's is not converted."""
+def not_upgraded(classic: ClassicGroup, why: str) -> RefusedError:
+    """Returns the error for a classic group that is not converted, in Kafka's words, which tools look for."""
+    message = f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}."
+    return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def not_found(table: GroupTable, group_id: str) -> RefusedError:
+    """Returns the error for an id without a consumer group."""
     if table.find(group_id) is not None:
-        return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group{why}.")
+        return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     return RefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
