@@ -55,4 +55,4 @@ def test_a_producer_of_a_cluster_is_fenced(cluster):
     cluster.fence_producer("tx")
     with pytest.raises(KafkaException) as raised:
         producer.commit_transaction(WITHIN_S)
-    assert raised.value.args[0].name() == "_FENCED"
+    assert raised.value.args[0].name().endswith("FENCED")
