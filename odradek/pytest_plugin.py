@@ -11,14 +11,19 @@ names). The storage is that of `kafka_broker` only; the configuration is also th
 `odradek_topics` (lines of `name` or `name=partitions`) are the topics with which `kafka_broker` and
 `kafka_clean_broker` start.
 
+`odradek_like` is the Kafka release whose APIs these two offer. When a test that uses one of the brokers fails, its
+report has the last lines that the brokers have logged during the test.
+
 All brokers have the methods of the test kit, `kafka_broker.records(topic)` and so on, and `kafka_broker.aio` has them
 as coroutine functions for asynchronous tests.
 """
 
-import uuid
+import logging
+import re
+import secrets
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -26,8 +31,16 @@ if TYPE_CHECKING:
     from odradek.gateway.testing.cluster import TestCluster
     from odradek.gateway.testing.in_process import TestBroker
     from odradek.gateway.testing.kit.faults import Faults
+    from odradek.gateway.testing.kit.logs import BrokerLog
 
+LONGEST_TOPIC: Final = 249
+FIXTURES: Final = frozenset(("kafka_broker", "kafka_clean_broker", "kafka_cluster"))
+"""Tests that use one of these, also by other fixtures, have the brokers' log in the report of a failure."""
 _BROKERS: "pytest.StashKey[list[TestBroker]]" = pytest.StashKey()
+_CLUSTERS: "pytest.StashKey[list[TestCluster]]" = pytest.StashKey()
+_LOG: "pytest.StashKey[BrokerLog]" = pytest.StashKey()
+_MARKS: "pytest.StashKey[tuple[int, dict[str, int]]]" = pytest.StashKey()
+"""Where the logs ended when a test began: the number of lines of brokers, and the bytes of each node's file."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("odradek_config", "further broker settings, a line of name=value each", type="linelist", default=[])
     what_topics = "topics with which the test broker starts, a line of name or name=partitions each"
     parser.addini("odradek_topics", what_topics, type="linelist", default=[])
+    what_like = "the Kafka release, such as 2.8, whose APIs the test broker offers"
+    parser.addini("odradek_like", what_like, default="")
     parser.getgroup("odradek").addoption("--odradek-storage", default=None, metavar="URL", help=what)
 
 
@@ -53,7 +68,8 @@ def _broker(config: pytest.Config, storage: str) -> "Generator[TestBroker]":
     from odradek.gateway.testing.in_process import broker
 
     topics: list[str] = config.getini("odradek_topics")
-    with broker(storage, _settings(config), topics=dict(_topic(line) for line in topics)) as running:
+    like = config.getini("odradek_like") or None
+    with broker(storage, _settings(config), topics=dict(_topic(line) for line in topics), like=like) as running:
         config.stash.setdefault(_BROKERS, []).append(running)
         yield running
 
@@ -127,12 +143,70 @@ def kafka_cluster(pytestconfig: pytest.Config) -> "Iterator[TestCluster]":
     from odradek.gateway.testing.cluster import cluster
 
     with cluster(3, _settings(pytestconfig)) as running:
+        pytestconfig.stash.setdefault(_CLUSTERS, []).append(running)
         yield running
 
 
 @pytest.fixture
 def kafka_topic(kafka_broker: "TestBroker", request: pytest.FixtureRequest) -> str:
     """The name of a new topic with one partition; parametrise indirectly with a number for more."""
-    name = f"test-{uuid.uuid1().hex}"
+    name = _topic_name(request.node.name)
     kafka_broker.create_topic(name, partitions=getattr(request, "param", 1))
     return name
+
+
+def _topic_name(test: str) -> str:
+    """A name that no other topic has, beginning with the test's as far as it may: `test_hello-3f2a91c4`."""
+    unique = f"-{secrets.token_hex(4)}"
+    valid = re.sub(r"[^a-zA-Z0-9._-]+", "_", test).strip("_")
+    return valid[: LONGEST_TOPIC - len(unique)] + unique
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note where the brokers' logs end now."""
+    if FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        return
+    stash = item.config.stash
+    if _LOG not in stash:
+        from odradek.gateway.testing.kit.logs import BrokerLog
+
+        stash[_LOG] = BrokerLog()
+        stash[_LOG].attach(_pytests_handlers(item.config))
+    clusters = stash.setdefault(_CLUSTERS, [])
+    files = [node.log_path for cluster in clusters for node in map(cluster.node, cluster.ids)]
+    item.stash[_MARKS] = stash[_LOG].count, {str(file): file.stat().st_size for file in files if file.exists()}
+
+
+def _pytests_handlers(config: pytest.Config) -> list[logging.Handler]:
+    """The handlers that make `caplog` and the sections of captured log lines; pytest has no public way to them."""
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    names = ("caplog_handler", "report_handler", "log_cli_handler", "log_file_handler")
+    found = [getattr(plugin, name, None) for name in names]
+    return [handler for handler in found if isinstance(handler, logging.Handler)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the brokers have logged since the test began to the report of its failure."""
+    report = yield
+    if report.failed and _MARKS in item.stash:
+        report.sections += [(f"{title} log", text) for title, text in _logged(item) if text]
+    return report
+
+
+def _logged(item: pytest.Item) -> Iterator[tuple[str, str]]:
+    from odradek.gateway.testing.kit.logs import tail_of_node
+
+    lines, sizes = item.stash[_MARKS]
+    yield "Kafka broker", item.config.stash[_LOG].since(lines)
+    if "kafka_cluster" in getattr(item, "fixturenames", ()):
+        for cluster in item.config.stash[_CLUSTERS]:
+            for node in map(cluster.node, cluster.ids):
+                yield f"Kafka node {node.plan.node_id}", tail_of_node(node.log_path, sizes.get(str(node.log_path), 0))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave the logger of the brokers as it was."""
+    if _LOG in config.stash:
+        config.stash[_LOG].detach()

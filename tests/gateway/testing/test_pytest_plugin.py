@@ -1,5 +1,7 @@
 """The plugin's fixtures (a broker, a topic, a cluster) in a separate test session, with and without xdist."""
 
+import logging
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -46,6 +48,7 @@ def test_the_fixtures(run):
     run().assert_outcomes(passed=5)
 
 
+@pytest.mark.processes
 def test_the_fixtures_under_xdist(run, pytester):
     """Each worker has a broker on its own port."""
     run("-n2", how=pytester.runpytest_subprocess).assert_outcomes(passed=5)
@@ -122,6 +125,7 @@ CLUSTER_TESTS = """
 """
 
 
+@pytest.mark.processes
 @pytest.mark.timeout(240)
 def test_a_cluster(run, pytester):
     ini = "odradek_config =\n    num.partitions = 5\n    broker.session.timeout.ms = 3000\n"
@@ -136,6 +140,7 @@ def test_a_malformed_setting_is_refused(run, fixture):
     result.stdout.fnmatch_lines(["*odradek_config: 'num.partitions' is not of the form name=value*"])
 
 
+@pytest.mark.processes
 def test_no_broker_starts_unless_a_test_uses_it(run, pytester):
     tests = """
         import sys
@@ -252,3 +257,103 @@ def test_asynchronous_tests_use_the_same_fixtures(run):
             trio.run(use, kafka_clean_broker, "orders")
     """
     run(tests=tests, ini="odradek_topics = orders\n").assert_outcomes(passed=2)
+
+
+def test_topics_are_named_after_the_test(run):
+    tests = """
+        import re
+        import pytest
+
+        @pytest.mark.parametrize("what", ["a/b c", "é"])
+        def test_named(kafka_topic, what):
+            assert re.fullmatch(r"test_named[a-zA-Z0-9._-]*-[0-9a-f]{8}", kafka_topic), kafka_topic
+
+        def test_%s(kafka_topic):
+            assert len(kafka_topic) == 249
+
+        def test_plain(kafka_broker, kafka_topic):
+            assert re.fullmatch("test_plain-[0-9a-f]{8}", kafka_topic)
+            kafka_broker.produce(kafka_topic, "x")
+    """ % ("x" * 300)
+    run(tests=tests).assert_outcomes(passed=4)
+
+
+def test_the_broker_is_like_a_release(run):
+    tests = """
+        def test_it(kafka_broker, kafka_clean_broker):
+            for kafka in (kafka_broker, kafka_clean_broker):
+                assert kafka._running.config.release.name == "2.8"
+    """
+    run(tests=tests, ini="odradek_like = 2.8\n").assert_outcomes(passed=1)
+
+
+def test_the_report_of_a_failure_has_what_the_broker_logged(run):
+    tests = """
+        import logging
+
+        def test_earlier(kafka_broker):
+            logging.getLogger("odradek.gateway.x").info("of an earlier test")
+
+        def test_fails(kafka_broker, kafka_topic):
+            logging.getLogger("odradek.gateway.x").info("joined group=%s", "\\x1b[31mred")
+            assert False
+
+        def test_passes(kafka_broker):
+            logging.getLogger("odradek.gateway.x").info("not shown")
+
+        def test_fails_without_a_broker():
+            assert False
+    """
+    result = run(tests=tests)
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(["*- Kafka broker log -*", "*Z INFO    joined group=*red"])
+    output = result.stdout.str()
+    assert output.count("Kafka broker log") == 1
+    assert "\x1b[31mred" not in output
+    assert "of an earlier test" not in output
+    assert "not shown" not in output
+    assert "Captured log" not in output
+
+
+def test_others_get_from_the_broker_what_they_got_without_the_report(run):
+    tests = """
+        import logging
+
+        log = logging.getLogger("odradek.gateway.x")
+
+        def said(caplog):
+            log.debug("1"); log.info("2"); log.warning("3")
+            found = [record.message for record in caplog.records if record.name == log.name]
+            caplog.clear()
+            return found
+
+        def test_default(kafka_broker, caplog):
+            assert said(caplog) == ["3"]
+
+        def test_of_all(kafka_broker, caplog):
+            caplog.set_level("INFO")
+            assert said(caplog) == ["2", "3"]
+
+        def test_of_this_logger(kafka_broker, caplog):
+            caplog.set_level("DEBUG", logger=log.name)
+            assert said(caplog) == ["1", "2", "3"]
+
+        def test_of_odradek(kafka_broker, caplog):
+            caplog.set_level("DEBUG", logger="odradek")
+            assert said(caplog) == ["1", "2", "3"]
+    """
+    run(tests=tests).assert_outcomes(passed=4)
+    assert not logging.getLogger("odradek").handlers
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(240)
+def test_the_report_of_a_failure_has_what_the_nodes_logged(run, pytester):
+    tests = """
+        def test_fails(kafka_cluster):
+            kafka_cluster.restart(2)
+            assert False
+    """
+    result = run(tests=tests, how=pytester.runpytest_subprocess)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*- Kafka node 2 log -*", "*INFO *draining*"])
