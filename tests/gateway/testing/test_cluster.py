@@ -74,18 +74,6 @@ def at_leader(cluster: TestCluster, topic: str) -> RawClient:
     return RawClient((cluster.host, cluster.node(cluster.leader(topic, 0)).plan.port))
 
 
-def produced(cluster: TestCluster, topic: str, value: bytes) -> None:
-    """Produces with acks=all to the current leader, and retries until acknowledged."""
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        with suppress(OSError, EOFError, AssertionError), at_leader(cluster, topic) as client:
-            client.set_timeout(10)
-            if client.produce(topic, batch_of(value), acks=-1, version=9).error_code == 0:
-                return
-        time.sleep(0.1)
-    raise TimeoutError(f"{value!r} was not acknowledged")
-
-
 def in_sync(cluster: TestCluster, topic: str, count: int) -> None:
     deadline = time.monotonic() + DEADLINE_S
     seen: object = None
@@ -99,25 +87,20 @@ def in_sync(cluster: TestCluster, topic: str, count: int) -> None:
     raise TimeoutError(f"in-sync replicas are {seen}")
 
 
-def values(cluster: TestCluster, topic: str, count: int) -> set[bytes]:
-    deadline = time.monotonic() + DEADLINE_S
-    found: set[bytes] = set()
-    while len(found) < count and time.monotonic() < deadline:
-        with suppress(OSError, EOFError, AssertionError), at_leader(cluster, topic) as client:
-            found = set(client.values(topic))
-        time.sleep(0.1)
-    return found
+def values(cluster: TestCluster, topic: str, count: int) -> set[bytes | None]:
+    """The values of a topic that has exactly so many records."""
+    return {each.value for each in cluster.assert_produced(topic, count=count, within=DEADLINE_S)}
 
 
 def test_a_killed_leader_loses_nothing_and_comes_back(cluster):
     cluster.create_topic("killed", replication_factor=3)
     for number in range(5):
-        produced(cluster, "killed", b"before %d" % number)
+        cluster.produce("killed", b"before %d" % number)
     leader = cluster.leader("killed", 0)
     cluster.kill(leader)
     assert cluster.leader("killed", 0, not_broker=leader) != leader
     for number in range(5):
-        produced(cluster, "killed", b"after %d" % number)
+        cluster.produce("killed", b"after %d" % number)
     expected = {b"%s %d" % (when, number) for when in (b"before", b"after") for number in range(5)}
     assert values(cluster, "killed", 10) == expected
     cluster.restart(leader)
@@ -126,7 +109,7 @@ def test_a_killed_leader_loses_nothing_and_comes_back(cluster):
 
 def test_a_paused_leader_is_replaced(cluster):
     cluster.create_topic("paused", replication_factor=3)
-    produced(cluster, "paused", b"before")
+    cluster.produce("paused", b"before")
     leader = cluster.leader("paused", 0)
     cluster.pause(leader)
     try:
@@ -134,13 +117,13 @@ def test_a_paused_leader_is_replaced(cluster):
     finally:
         cluster.resume(leader)
     in_sync(cluster, "paused", 3)
-    produced(cluster, "paused", b"after")
+    cluster.produce("paused", b"after")
     assert values(cluster, "paused", 2) == {b"before", b"after"}
 
 
 def test_a_leader_that_is_cut_off_is_replaced_and_loses_nothing(cluster):
     cluster.create_topic("cut", replication_factor=3)
-    produced(cluster, "cut", b"before")
+    cluster.produce("cut", b"before")
     leader = cluster.leader("cut", 0)
     cluster.isolate(leader)
     try:
@@ -150,7 +133,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_loses_nothing(cluster):
         assert cluster.leader("cut", 0, not_broker=leader) != leader
     finally:
         cluster.heal()
-    produced(cluster, "cut", b"after")
+    cluster.produce("cut", b"after")
     in_sync(cluster, "cut", 3)
     assert values(cluster, "cut", 2) == {b"before", b"after"}
 
@@ -158,7 +141,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_loses_nothing(cluster):
 def test_a_follower_whose_requests_are_lost_leaves_the_in_sync_replicas(cluster):
     """The link is cut in one direction: the follower's requests are lost, the leader's would arrive."""
     cluster.create_topic("one-way", replication_factor=3, configs={"min.insync.replicas": 2})
-    produced(cluster, "one-way", b"before")
+    cluster.produce("one-way", b"before")
     leader = cluster.leader("one-way", 0)
     follower = next(each for each in cluster.ids if each != leader)
     for other in cluster.ids:
@@ -166,7 +149,7 @@ def test_a_follower_whose_requests_are_lost_leaves_the_in_sync_replicas(cluster)
             cluster.partition(follower, other, one_way=True)
     try:
         in_sync(cluster, "one-way", 2)
-        produced(cluster, "one-way", b"meanwhile")
+        cluster.produce("one-way", b"meanwhile")
     finally:
         cluster.heal()
     in_sync(cluster, "one-way", 3)
@@ -175,11 +158,11 @@ def test_a_follower_whose_requests_are_lost_leaves_the_in_sync_replicas(cluster)
 
 def test_a_wiped_broker_gets_everything_again(cluster):
     cluster.create_topic("wiped", replication_factor=3)
-    produced(cluster, "wiped", b"before")
+    cluster.produce("wiped", b"before")
     victim = cluster.leader("wiped", 0)
     cluster.kill(victim)
     cluster.wipe(victim)
-    produced(cluster, "wiped", b"meanwhile")
+    cluster.produce("wiped", b"meanwhile")
     cluster.restart(victim)
     in_sync(cluster, "wiped", 3)
     assert values(cluster, "wiped", 2) == {b"before", b"meanwhile"}
@@ -187,12 +170,12 @@ def test_a_wiped_broker_gets_everything_again(cluster):
 
 def test_a_leader_with_a_damaged_log_ends_and_copies_the_partition_again(cluster, tmp_path):
     cluster.create_topic("damaged", replication_factor=3)
-    produced(cluster, "damaged", b"before")
+    cluster.produce("damaged", b"before")
     victim = cluster.leader("damaged", 0)
     node = cluster.node(victim)
     (segment,) = node.plan.directory.glob("damaged-0.*/*.lmdb")
     os.truncate(segment, segment.stat().st_size // 4)
-    produced(cluster, "damaged", b"meanwhile")
+    cluster.produce("damaged", b"meanwhile")
     node.join()
     log = node.log_path.read_text("utf-8")
     last = json.loads(log.splitlines()[-1])
@@ -237,11 +220,11 @@ def test_each_of_two_brokers_may_be_killed_though_one_is_the_only_controller():
     with odradek.cluster(brokers=2, config=config, links=False) as cluster:
         cluster.create_topic("pair", partitions=2, replication_factor=2)
         cluster.await_in_sync()
-        produced(cluster, "pair", b"before")
+        cluster.produce("pair", b"before")
         cluster.kill(2)
         for index in range(2):
             assert cluster.leader("pair", index, not_broker=2) == 1
-        produced(cluster, "pair", b"without 2")
+        cluster.produce("pair", b"without 2")
         cluster.restart(2)
         cluster.await_in_sync()
         cluster.kill(1)
@@ -249,7 +232,7 @@ def test_each_of_two_brokers_may_be_killed_though_one_is_the_only_controller():
         for index in range(2):
             assert cluster.leader("pair", index, not_broker=1) == 2, "node 1 has left the in-sync replicas"
         cluster.await_in_sync()
-        produced(cluster, "pair", b"after")
+        cluster.produce("pair", b"after")
         cluster.restart(1)
         assert values(cluster, "pair", 3) == {b"before", b"without 2", b"after"}
 

@@ -111,9 +111,10 @@ def test_async_with_passes_on_what_its_block_raises():
 def test_a_restart_keeps_port_and_data(tmp_path, as_url):
     with odradek.broker(f"lmdb://{tmp_path}/data" if as_url else tmp_path / "data") as broker:
         port = broker.port
-        assert send(broker.bootstrap, "kept", b"a") == [0]
+        first = broker.produce("kept", b"a")
         broker.restart()
         assert broker.port == port
+        assert broker.records("kept") == [first]
         assert send(broker.bootstrap, "kept", b"b") == [1]
         broker.stop()
         broker.stop()  # stopping again is no error
@@ -125,17 +126,17 @@ def test_a_restart_keeps_port_and_data(tmp_path, as_url):
 
 def test_memory_is_gone_after_a_restart():
     with odradek.broker() as broker:
-        send(broker.bootstrap, "gone", b"a", b"b")
+        broker.produce_all("gone", ["a", "b"])
         broker.restart()
-        assert send(broker.bootstrap, "gone", b"c") == [0]
+        assert broker.produce("gone", "c").offset == 0
 
 
 def test_several_brokers_at_once_know_nothing_of_each_other():
     with ExitStack() as stack:
         brokers = [stack.enter_context(odradek.broker()) for _ in range(3)]
         for number, broker in enumerate(brokers):
-            send(broker.bootstrap, "same", b"%d" % number)
-        assert [read(broker.bootstrap, "same", 1) for broker in brokers] == [[b"0"], [b"1"], [b"2"]]
+            broker.produce("same", str(number))
+        assert [each.value for broker in brokers for each in broker.records("same")] == [b"0", b"1", b"2"]
 
 
 def test_create_topic():
@@ -215,9 +216,9 @@ def test_a_directory_in_use_is_raised_where_the_broker_is_started(tmp_path):
     with odradek.broker(tmp_path / "data") as first:
         with pytest.raises(StoreLockedError):
             second.start()
-        assert send(first.bootstrap, "t", b"x") == [0]
+        stored = first.produce("t", "x")
     with second:  # can be started once the first has stopped
-        assert send(second.bootstrap, "t", b"y") == [1]
+        assert second.records("t") == [stored]
 
 
 def test_the_environment_of_the_process_is_not_read(monkeypatch):
@@ -225,10 +226,7 @@ def test_the_environment_of_the_process_is_not_read(monkeypatch):
     monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "7")
     monkeypatch.setenv("ODRADEK_NUM_PARTITIONS", "7")
     with odradek.broker() as broker:
-        send(broker.bootstrap, "auto", b"x")
-        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
-        assert len(consumer.partitions_for_topic("auto")) == 1
-        consumer.close()
+        assert {broker.produce("auto", "x").partition for _ in range(3)} == {0}
 
 
 def test_importing_the_package_imports_no_broker():
