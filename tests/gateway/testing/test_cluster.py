@@ -237,6 +237,7 @@ def test_each_of_two_brokers_may_be_killed_though_one_is_the_only_controller():
         assert values(cluster, "pair", 3) == {b"before", b"without 2", b"after"}
 
 
+@pytest.mark.processes
 def test_a_controller_that_is_no_broker_serves_no_topics(tmp_path: Path):
     nodes = controller_and_brokers(tmp_path)
     try:
