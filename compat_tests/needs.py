@@ -12,7 +12,7 @@ FACILITIES: Final = {
     "postgres": "needs a real PostgreSQL",
     "processes": "starts processes",
     "containers": "needs a container engine where there is one",
-    "long": "has a time limit above the default",
+    "long": "takes long: has a time limit above the default, or says so",
 }
 """What a test may need, and what the mark of this name says."""
 _NEEDS: Final = "__odradek_needs__"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.needs import FACILITIES, needs
-from tests.tiers import CORE_FOLDERS, ROOT, TIERS, marks, reached, tier
+from tests.tiers import CORE_FOLDERS, REST_FOLDERS, ROOT, TIERS, marks, reached, tier
 
 pytest_plugins = ["pytester"]
 HERE = ROOT / "tests"
@@ -38,9 +38,12 @@ def pytest_report_teststatus(report):
 @needs("spark", "java")
 def spark(): ...
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 @needs("postgres")
-def postgres(): ...
+def server(): ...
+
+@pytest.fixture
+def postgres(server): ...
 
 @pytest.fixture
 def session(spark): ...
@@ -68,6 +71,10 @@ class Derived(Broker): ...
 def test_nothing(): ...
 def test_helper(): lists("x") if False else None
 def test_method(): return Derived if False else None
+class TestMethods:
+    def test_own(self): self.started() if False else None
+    def test_other(self): ...
+    def started(self): return Process
 def test_inner():
     def inner(): return os.fork if False else None
 def test_local_import():
@@ -88,6 +95,8 @@ EXPECTED = {
     "test_nothing": "unit",
     "test_helper": "core processes",
     "test_method": "core processes",
+    "TestMethods::test_own": "core processes",
+    "TestMethods::test_other": "unit",
     "test_inner": "core processes",
     "test_local_import": "core processes",
     "test_cluster": "core processes",
@@ -111,7 +120,9 @@ def run(pytester: pytest.Pytester, tests: str, *, alone: bool = False) -> pytest
 
 def test_each_rule_marks_what_it_is_about_and_nothing_else(pytester):
     lines = run(pytester, TESTS).outlines
-    shown = [line[line.index("<") + 1 :].rstrip(">.").split(": ") for line in lines if "<test_" in line]
+    shown = [
+        line[line.index("<") + 1 :].rstrip(">.").split(": ") for line in lines if "<test_" in line or "<Test" in line
+    ]
     assert dict(shown) == EXPECTED
 
 
@@ -155,6 +166,12 @@ def test_folders_whose_tests_take_long_are_not_in_unit(folder):
     assert folder.is_dir()
     assert tier(set(), folder / "a" / "test_a.py") == "core"
     assert tier({"java"}, folder / "test_a.py") == "rest"
+
+
+@pytest.mark.parametrize("folder", REST_FOLDERS)
+def test_what_is_built_on_the_broker_is_in_rest(folder):
+    assert folder.is_dir()
+    assert tier(set(), folder / "a" / "test_a.py") == "rest"
 
 
 def test_no_test_of_this_run_is_in_two_tiers_or_in_none(request):

@@ -29,8 +29,10 @@ TIERS = {
 }
 QUICK = {"processes"}
 """Tests that need nothing else are in `core`."""
-CORE_FOLDERS = (ROOT / "tests" / "simulation", ROOT / "tests" / "pipeline")
+CORE_FOLDERS = (ROOT / "tests" / "simulation",)
 """Tests that take too much time for `unit`, though they need nothing."""
+REST_FOLDERS = (ROOT / "tests" / "pipeline", ROOT / "tests" / "examples")
+"""Tests of what is built on the broker."""
 FOLDERS = tuple(ROOT / name for name in ("tests", "compat_tests", "benchmarks", "examples"))
 STARTERS = {
     "subprocess": {"processes": {"Popen", "run", "call", "check_call", "check_output"}},
@@ -40,6 +42,7 @@ STARTERS = {
     "odradek": {"processes": {"cluster"}},
     "odradek.testing": {"processes": {"cluster"}},
     "odradek.gateway.testing.cluster": {"processes": {"cluster"}},
+    "odradek.gateway.supervision.supervisor": {"processes": {"Supervisor", "SupervisedNode"}},
     "odradek.pipeline": {"spark": {"spark_session"}},
 }
 """What others offer, and what it needs: module, facility, names."""
@@ -73,6 +76,8 @@ def tier(names: set[str], path: Path) -> str:
     """The tier of a test with these marks: `core` may be stated by the test; `unit` needs nothing."""
     if "core" in names:
         return "core"
+    if any(path.is_relative_to(folder) for folder in REST_FOLDERS):
+        return "rest"
     if needed := names & FACILITIES.keys():
         return "core" if needed <= QUICK else "rest"
     return "core" if any(path.is_relative_to(folder) for folder in CORE_FOLDERS) else "unit"
@@ -83,14 +88,26 @@ def _starts(item: pytest.Item) -> Iterator[Any]:
     assert isinstance(item, pytest.Function)
     yield item.function
     places = _places(item)
-    for name in item.fixturenames:
-        yield from (vars(place)[name] for place in places if name in vars(place))
+    yield from _fixtures(item.fixturenames, places)
     callspec = getattr(item, "callspec", None)
     for value in callspec.params.values() if callspec is not None else ():
         if isinstance(value, FunctionType | type):
             yield value
         elif isinstance(value, str) and value == "postgres":  # the name of a fixture, for `request.getfixturevalue`
-            yield from (vars(place)[value] for place in places if value in vars(place))
+            yield from _fixtures([value], places)
+
+
+def _fixtures(names: Iterable[str], places: list[Any]) -> Iterator[Any]:
+    """The fixtures of these names, and those that they take."""
+    left, seen = list(names), set[str]()
+    while left:
+        name = left.pop()
+        found = [vars(place)[name] for place in places if name in vars(place)] if name not in seen else []
+        seen.add(name)
+        for each in found:
+            yield each
+            code = getattr(inspect.unwrap(each), "__code__", None)
+            left += code.co_varnames[: code.co_argcount] if code is not None else ()
 
 
 def _places(item: pytest.Function) -> list[Any]:
@@ -135,11 +152,18 @@ def _looked_into(target: Any) -> tuple[frozenset[str], tuple[Any, ...]]:
     needed = set(needed_by(target))
     following: list[Any] = []
     for names in map(_names, _codes(target.__code__)):
+        following += [member for name in names if _is_ours(member := _function(vars(_class_of(target)).get(name)))]
         for name in names:
             value = target.__globals__[name] if name in target.__globals__ else sys.modules.get(name)
             needed |= _offered(value, names)
             following += _ours_of(value, names)
     return frozenset(needed), tuple(following)
+
+
+def _class_of(method: FunctionType) -> Any:
+    """The class of a method, to which `self` refers; its module if it has none."""
+    outer = method.__globals__.get(method.__qualname__.partition(".")[0])
+    return outer if isinstance(outer, type) else sys.modules.get(method.__module__, method)
 
 
 def _offered(value: Any, names: frozenset[str]) -> set[str]:

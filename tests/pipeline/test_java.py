@@ -38,6 +38,8 @@ def program(path: Path, version: str) -> Path:
     return path
 
 
+@pytest.mark.java
+@pytest.mark.processes
 def test_one_that_is_too_old_is_named_with_how_to_get_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     old = program(tmp_path / "old" / "bin" / "java", "11.0.2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))

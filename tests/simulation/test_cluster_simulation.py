@@ -43,6 +43,7 @@ def test_none_is_with_a_single_controller(seed: int) -> None:
     assert result.acknowledged > 10
 
 
+@pytest.mark.long
 def test_the_short_list_has_faults_and_leaders_that_change() -> None:
     total = sum((simulated(seed).tally for seed in range(SHORT)), Counter())
     assert total["elections"] > 20
@@ -72,6 +73,7 @@ def test_a_seed_gives_its_course_again_in_another_process() -> None:
     assert digests == {simulate(Plan(1, 3.0)).digest}
 
 
+@pytest.mark.long
 def test_seeds_side_by_side_come_to_what_they_come_to_one_after_the_other() -> None:
     command = [sys.executable, "-m", "odradek", "simulate", "--seeds", "1-3", "--minutes", "0.05"]
     one, two = (

@@ -28,6 +28,7 @@ from odradek.storage_backends.testing.keys import KEY
 from odradek.wire.records.batch import parse_header
 from odradek.wire.records.builder import SimpleRecord, build_batch, end_transaction_marker
 
+pytestmark = pytest.mark.processes  # the store checks a damaged file in a process of its own
 ABORTED = AbortedTransaction(7, 1, 3, 4)
 HISTORY = (EpochStart(4, 0), EpochStart(5, 6))
 CONFIG = LogConfig(transaction_verification=False)
