@@ -15,10 +15,9 @@ instead (`SegmentLog`).
 """
 
 import errno
-import os
 import shutil
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition, Lock
 from typing import NamedTuple, TypeAlias
@@ -38,7 +37,7 @@ from odradek.storage_backends.lmdb_segments.layout import (
     unpack_meta,
 )
 from odradek.storage_backends.lmdb_segments.open_files import OpenFiles
-from odradek.storage_backends.lmdb_segments.pages import DamageError, content_bytes
+from odradek.storage_backends.lmdb_segments.pages import content_bytes
 from odradek.storage_backends.lmdb_segments.reader_table import (
     FILES_GROW,
     MOVES_OPEN_FILES,
@@ -516,16 +515,9 @@ class Segment:
         """End writing; from its next opening on the segment uses fewer descriptors."""
         with self._lock:
             self._settings = None
-            if self._close_idle() and not FILES_GROW:
-                self._trim()
+            self._close_idle()
         if not self.is_open:
             self._files.forget(self)
-
-    def _trim(self) -> None:
-        """Give the file of a sealed segment the size of its content."""
-        with suppress(OSError, DamageError):
-            os.truncate(self.path, content_bytes(self.path))
-            self.watch()
 
     def begin_move(self) -> None:
         """Announce that the segment is getting its name; others must not open it until `end_move`. Raises as `pin`."""

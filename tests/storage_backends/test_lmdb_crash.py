@@ -25,6 +25,7 @@ from odradek.storage_backends.lmdb_segments.layout import META_KEY
 from odradek.storage_backends.lmdb_segments.segment import EnvSettings, open_env
 from odradek.storage_backends.lmdb_segments.store import LmdbStore
 from odradek.storage_backends.options import StoreOptions
+from odradek.storage_backends.system import boot_id
 from odradek.storage_backends.testing.access import contents, fill, read_all
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
@@ -57,7 +58,8 @@ def partition_dir(root) -> Path:
 
 
 def names(root):
-    return sorted(each.name for each in partition_dir(root).iterdir())
+    """The files of the log, without LMDB's lock file of a segment that is open."""
+    return sorted(each.name for each in partition_dir(root).iterdir() if not each.name.endswith("-lock"))
 
 
 class TestKill9:
@@ -73,8 +75,9 @@ class TestKill9:
             for base, data in contents(log).items():
                 expected = make_batch(base, 2, max_timestamp_ms=base, payload=b"%d" % base * (1 + base % 200))
                 assert data == expected.data
-            last = max(int(state) for state in snapshot.producers.values())
-            assert last == snapshot.log_end_offset - 2
+            if mode == "sync" or boot_id():  # else the log was salvaged, with the batches only
+                last = max(int(state) for state in snapshot.producers.values())
+                assert last == snapshot.log_end_offset - 2
             store.close()
         assert acknowledged > 100
 

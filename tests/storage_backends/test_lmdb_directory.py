@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lmdb
 import pytest
+from linux_forms import directories_are_locked, table_in_memory
 
 from odradek.storage_backends.interface import LogPolicy, StoreCorruptError, StoreFormatError, StoreLockedError
 from odradek.storage_backends.lmdb_segments.layout import LOG_DB, partition_dir_name
@@ -60,7 +61,13 @@ class TestLock:
         store.close()
         LmdbStore(tmp_path, OPTIONS).close()
 
-    @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"\xff" * 99)])
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            pytest.param(Path.unlink, marks=directories_are_locked, id="removed"),
+            pytest.param(lambda path: path.write_bytes(b"\xff" * 99), id="overwritten"),
+        ],
+    )
     def test_the_directory_stays_locked_when_its_lock_file_is_damaged(self, tmp_path, damage):
         store = LmdbStore(tmp_path, OPTIONS)
         damage(tmp_path / "lock")
@@ -82,7 +89,7 @@ class TestLockFilesOfSegments:
     @pytest.mark.parametrize("name", ["00000000000000000000.lmdb-lock", "00000000000000000007.lmdb.new-lock"])
     @pytest.mark.parametrize("is_link", [False, True], ids=["file", "link"])
     def test_one_left_by_a_kill_goes_when_the_partition_is_opened(self, tmp_path, name, is_link):
-        """LMDB's lock file exists only while a segment is being opened, unless a kill leaves it."""
+        """It exists only while a segment is being opened, or is open, unless a kill leaves it."""
         store = LmdbStore(tmp_path, OPTIONS)
         fill(store.open(KEY, LogPolicy()), 3)
         store.close()
@@ -110,11 +117,18 @@ class TestLockFilesOfSegments:
         assert read_all(log, 0).startswith(bytes(batches[0].data))
         store.close()
 
+    @table_in_memory
     def test_none_stays_while_a_log_is_open(self, tmp_path):
         store = LmdbStore(tmp_path, OPTIONS)
         fill(store.open(KEY, LogPolicy(segment_bytes=500)), 20)
         assert not [path.name for path in tmp_path.rglob("*-lock")]
         store.close()
+
+    def test_none_stays_after_a_log_was_closed(self, tmp_path):
+        store = LmdbStore(tmp_path, OPTIONS)
+        fill(store.open(KEY, LogPolicy(segment_bytes=500)), 20)
+        store.close()
+        assert not [path.name for path in tmp_path.rglob("*-lock")]
 
 
 class TestFormat:
@@ -231,6 +245,7 @@ class TestOtherReaders:
         assert got == joined(batches[: log.segments()[0].end_offset])
         store.close()
 
+    @table_in_memory
     def test_nothing_but_segments_lies_in_a_partition_s_directory(self, tmp_path):
         store = LmdbStore(tmp_path, OPTIONS)
         fill(store.open(KEY, LogPolicy(segment_bytes=500)), 10)

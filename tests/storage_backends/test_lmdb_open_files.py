@@ -5,6 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from linux_forms import pages_are_lent
 
 from odradek.partitions.model import LogWrite, PartitionKey
 from odradek.storage_backends.interface import LogPolicy
@@ -186,6 +187,7 @@ class TestAddressSpace:
         assert mapped_bytes(tmp_path) <= 256 * MB + 100_000
         assert read_everything(log) == joined(batches)
 
+    @pages_are_lent
     def test_once_pages_are_lent_they_are_always_lent_to_clients_that_give_them_back(self, open_store):
         log = open_store().open(key(0), LogPolicy(durable=False))
         lent = []
@@ -198,6 +200,7 @@ class TestAddressSpace:
         assert lent.index(True) < 10
         assert all(lent[lent.index(True) :])
 
+    @pages_are_lent
     def test_a_client_that_holds_pages_does_not_keep_the_log_from_going_on(self, open_store):
         store = open_store(lending_map_bytes=0)
         log = store.open(key(0), LogPolicy())

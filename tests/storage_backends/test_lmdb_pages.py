@@ -7,6 +7,7 @@ from dataclasses import replace
 from pickle import PickleBuffer
 
 import pytest
+from linux_forms import libc_is_called, pages_are_lent
 
 from odradek.partitions.model import LogWrite
 from odradek.storage_backends.interface import LogPolicy, OffsetNotInStoreError, StoreError
@@ -57,6 +58,7 @@ class TestSealedSegments:
             assert read_all(log, offset).startswith(batches[offset].data)
         assert open_environments(log) <= 3
 
+    @pages_are_lent
     def test_one_that_is_lent_is_not_closed(self, open_log):
         log = open_log(LogPolicy(segment_bytes=500))
         batches = fill(log, 40)
@@ -97,6 +99,7 @@ class TestSealedSegments:
 
 
 class TestLeases:
+    @pages_are_lent
     def test_released_views_cannot_be_used_by_mistake(self, open_log):
         log = open_log()
         fill(log, 1)
@@ -107,6 +110,7 @@ class TestLeases:
         with pytest.raises(ValueError, match="released"):
             bytes(view)
 
+    @pages_are_lent
     def test_pages_that_are_still_in_use_are_kept_and_complained_of(self, open_log, caplog):
         log = open_log()
         (batch,) = fill(log, 1)
@@ -117,6 +121,7 @@ class TestLeases:
         assert "was released while its bytes were in use" in caplog.text
         assert bytes(in_use) == batch.data
 
+    @pages_are_lent
     def test_beyond_the_limit_bytes_are_copied(self, open_log):
         log = open_log(max_leases_per_segment=4)
         (batch,) = fill(log, 1)
@@ -157,6 +162,7 @@ class TestMaps:
         got = b"".join(read_all(log, n, n + 1) for n in range(6))
         assert got == joined(batches)
 
+    @pages_are_lent
     def test_a_held_lease_that_keeps_pages_from_reuse_only_leads_to_a_roll(self, open_log):
         log = open_log(LogPolicy(segment_bytes=4000))
         (first,) = fill(log, 1)
@@ -192,6 +198,7 @@ def test_hot_is_what_was_written_lately(open_log):
     assert [log.is_hot(offset) for offset in (9, 10)] == [False, True]
 
 
+@libc_is_called
 def test_an_environment_takes_little_memory_also_after_others_were_closed(tmp_path):
     """LMDB's lists of 3 MB each must be fresh from the system, which glibc's default settings end after a while."""
     script = """if True:

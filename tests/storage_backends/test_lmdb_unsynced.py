@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faults import Faults
+from linux_forms import boot_is_known
 from system_crash import OPTIONS, PAGE_CACHE, after_a_crash, directory, markers, reopened
 
 from odradek.partitions.model import EpochStart, LogWrite
@@ -81,6 +82,7 @@ class TestMarker:
         assert len(log.segments()) > 3
         store.close()
 
+    @boot_is_known
     def test_a_killed_process_loses_nothing(self, root, caplog):
         """The boot is the same, so the page cache still has everything."""
         store = LmdbStore(root, OPTIONS)

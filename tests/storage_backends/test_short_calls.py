@@ -5,6 +5,7 @@ import sys
 from threading import Lock, Thread
 
 import pytest
+from linux_forms import libc_is_called
 
 from odradek.storage_backends.lmdb_segments.inotify import Readable
 from odradek.storage_backends.lmdb_segments.short_calls import file_size
@@ -55,6 +56,7 @@ def test_the_cause_of_a_failure_is_raised(pipe):
         Readable().count(-1)
 
 
+@libc_is_called
 def test_no_other_thread_runs_during_the_calls(file, pipe):
     ran, gate, readable = [], Lock(), Readable()
     gate.acquire()

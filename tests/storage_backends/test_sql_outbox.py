@@ -15,6 +15,7 @@ import pytest
 from aiokafka.partitioner import murmur2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from linux_forms import waits_by_poll
 from psycopg.types.json import Json, Jsonb
 from sqlalchemy import create_engine, make_url
 
@@ -420,6 +421,7 @@ class TestListening:
         append(sql)
         assert not woken.is_set()
 
+    @waits_by_poll
     def test_it_listens_with_more_descriptors_than_select_takes(self, store, sql, many_descriptors):
         woken = Event()
         store.outbox().listen(woken.set)
