@@ -9,7 +9,6 @@ Groups and transactions are loaded in the background; until then most requests g
 
 import gc
 import logging
-import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,6 +37,7 @@ from odradek.gateway.env.outside_calls import OutsideCalls
 from odradek.gateway.env.repeats import REPORT_EVERY_S, Repeats
 from odradek.gateway.env.side_work import SideWork
 from odradek.gateway.env.signals import Ticker
+from odradek.gateway.env.stop_signals import STOP_SIGNALS
 from odradek.gateway.errors import CoordinatorUnavailable, PartitionUnavailable, StartError, first_error
 from odradek.gateway.lifecycle import Incarnation, NodeLife
 from odradek.gateway.maintenance.cleaner import LogCleaner
@@ -55,6 +55,7 @@ from odradek.gateway.metadata.settings import LiveSettings
 from odradek.gateway.metadata.snapshotting import Snapshotter
 from odradek.gateway.metadata.starting import start_metadata
 from odradek.gateway.net.descriptors import limit_warnings
+from odradek.gateway.net.open_files import allow_many_open_files
 from odradek.gateway.net.transport import Listener
 from odradek.gateway.notify import READY, STOPPING, notify
 from odradek.gateway.quorum import MetadataReplica, QuorumDriver
@@ -485,18 +486,11 @@ def run_broker(
     if signals:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         gc.set_threshold(COLLECT_AFTER_OBJECTS, OLDER_AFTER, OLDEST_AFTER)
-        _allow_many_open_files()
+        allow_many_open_files()
     try:
         trio.run(_run, config, on_ready, signals, is_stopped, around, clock=clock)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
-
-
-def _allow_many_open_files() -> None:
-    """Raise the limit of open files to the hard limit, since every connection and open segment needs descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class _Stop:
@@ -587,7 +581,7 @@ async def collect_garbage() -> None:
 
 async def _stop_on_signal(stop: Callable[[], None], task_status: trio.TaskStatus[None]) -> None:
     """Call `stop` at the first signal; raise KeyboardInterrupt at the second."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+    with trio.open_signal_receiver(*STOP_SIGNALS) as received:
         task_status.started()
         async for number in received:
             log.info("stopping signal=%s", signal.Signals(number).name)

@@ -43,6 +43,9 @@ def __getattr__(name: str) -> object:
     """Import at first use: the pytest plugin imports this package in every test run of every project."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from odradek.interpreter import check_interpreter
+
+    check_interpreter()
     from odradek import testing
 
     return getattr(testing, name)

@@ -48,7 +48,7 @@ def how_to_get_it(release: Path = _RELEASE, system: str = sys.platform) -> str:
     if system == "darwin":
         return "brew install openjdk@17"
     try:
-        text = release.read_text()
+        text = release.read_text(encoding="utf-8")
     except OSError:
         return ELSEWHERE
     kinds = " ".join(value.strip("\"'") for name, value in _FIELD.findall(text) if name in ("ID", "ID_LIKE")).split()

@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar, cast
 
+from odradek.gateway.net.sending import send_many
 from odradek.pipeline.errors import MissingError, PipelineError
 from odradek.wire.api_keys import ApiKey, api_key_of
 from odradek.wire.errors import ErrorCode, ProtocolError
@@ -27,7 +28,7 @@ MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 """The limit for responses; a larger one is refused before memory is allocated."""
 _LENGTH_BYTES: Final = 4
 _PARTS_AT_ONCE: Final = 1_000
-"""The number of buffers per call; Linux accepts 1,024."""
+"""The number of buffers per call; Linux and macOS accept 1,024."""
 _TLS: Final = frozenset({"SSL", "SASL_SSL"})
 _SASL: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 _SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
@@ -100,7 +101,7 @@ class WireSocket:
             return
         left = [memoryview(part) for part in parts if len(part)]
         while left:
-            sent = self._socket.sendmsg(left[:_PARTS_AT_ONCE])
+            sent = send_many(self._socket, left[:_PARTS_AT_ONCE])
             while left and sent >= len(left[0]):
                 sent -= len(left.pop(0))
             if sent:

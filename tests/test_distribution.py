@@ -12,7 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("coordinator", "gateway", "partitions", "pipeline", "storage_backends", "wire")
-IN_PACKAGE = ("__init__.py", "__main__.py", "facilities.py", "py.typed", "pytest_plugin.py", "testing.py")
+IN_PACKAGE = (
+    "__init__.py",
+    "__main__.py",
+    "facilities.py",
+    "interpreter.py",
+    "py.typed",
+    "pytest_plugin.py",
+    "testing.py",
+)
 TIMEOUT_S = 100
 
 OWN_TESTS = """

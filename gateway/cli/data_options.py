@@ -7,15 +7,14 @@ image, else the file of --config (`log.dirs`), else ./odradek-data.
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, unquote
 
 import click
 
 from odradek.gateway.cli.errors import CliError
+from odradek.gateway.data_urls import LMDB, directory_of_url, url_of_directory
 from odradek.gateway.quick_import import collector_paused
 
 DEFAULT_DATA: Final = "odradek-data"
-_LMDB: Final = "lmdb://"
 
 
 def data_option(what: str = "Directory of the data") -> Callable[[Any], Any]:
@@ -80,20 +79,20 @@ def directory_of(
     if data is not None:
         return data
     url = storage_of(None, None, file, settings)
-    if not url.startswith(_LMDB):
+    if not url.startswith(LMDB):
         scheme = url.partition(":")[0]
         raise CliError(f"the data are in a {scheme} store, and `{command}` needs a data directory: name it with --data")
-    return Path(unquote(url.removeprefix(_LMDB)))
+    return Path(directory_of_url(url))
 
 
 def check_there(url: str) -> None:
     """Raise CliError if the data directory of `url` does not exist. Other stores say so themselves."""
-    path = Path(unquote(url.removeprefix(_LMDB)))
-    if url.startswith(_LMDB) and not path.is_dir():
+    path = Path(directory_of_url(url))
+    if url.startswith(LMDB) and not path.is_dir():
         where = "run the command in the folder of `odradek serve`, or name its data directory with --data DIR"
         raise CliError(f"there is no directory {path}: {where}")
 
 
 def url_of(data: Path) -> str:
     """The storage URL of a data directory."""
-    return f"{_LMDB}{quote(str(data.absolute()))}"
+    return url_of_directory(data.absolute())

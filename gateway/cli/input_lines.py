@@ -1,11 +1,11 @@
 """Reads stdin for `produce`: yields the complete lines that are available, without waiting for more input."""
 
-import select
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol, cast
 
 from odradek.gateway.cli.errors import CliError
 from odradek.gateway.cli.output import descriptor_of
+from odradek.gateway.cli.polling import await_input
 from odradek.gateway.cli.signals import Stop
 
 READ_BYTES = 65_536
@@ -49,8 +49,5 @@ def _whole_lines(stream: BinaryIO, max_line_bytes: int, stop: Stop) -> Iterator[
 def _next(stream: BinaryIO, stop: Stop) -> bytes:
     """The available input; waits until there is some. Empty at the end of the stream and after a signal."""
     if stop.descriptor is not None and (descriptor := descriptor_of(stream)) is not None:
-        watched = select.poll()
-        watched.register(descriptor, select.POLLIN)
-        watched.register(stop.descriptor, select.POLLIN)
-        watched.poll()
+        await_input([descriptor, stop.descriptor])
     return b"" if stop.number else cast("_Source", stream).read1(READ_BYTES)

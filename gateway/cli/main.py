@@ -1,6 +1,7 @@
 """The `odradek` command. Each group of commands is imported only when it is used, so that start-up stays quick."""
 
 import importlib
+import io
 import os
 import sys
 from typing import Any, Final
@@ -158,7 +159,15 @@ def cli(context: click.Context, *, verbose: bool) -> None:
 def main() -> None:
     """The console script."""
     hide_secrets()
+    show_any_character()
     cli(prog_name="odradek")
+
+
+def show_any_character() -> None:
+    """Print `\\u25cf` for a character that stdout's encoding lacks, as Windows's in a pipe, instead of failing."""
+    output = sys.stdout
+    if isinstance(output, io.TextIOWrapper) and output.errors == "strict" and output.encoding.lower() != "utf-8":
+        output.reconfigure(errors="backslashreplace")
 
 
 __all__ = ["VERSION", "CliError", "cli", "main"]

@@ -23,9 +23,12 @@ from odradek.gateway.cli.data_options import (
     storage_option,
 )
 from odradek.gateway.cli.errors import CliError, EndedError
+from odradek.gateway.cli.process_age import process_age_ms
 from odradek.gateway.cli.signals import stop_noticed, stop_when_stdin_ends
 from odradek.gateway.cli.visible import visible, visible_lines
+from odradek.gateway.data_urls import local_path
 from odradek.gateway.quick_import import collector_paused
+from odradek.interpreter import UnsupportedInterpreterError, check_interpreter
 from odradek.storage_backends.urls import masked_url
 
 if TYPE_CHECKING:
@@ -160,6 +163,10 @@ def serve(
     log_node: int | None,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Prints one line once it is ready."""
+    try:
+        check_interpreter()
+    except UnsupportedInterpreterError as error:
+        raise CliError(str(error)) from error
     check_one(data, storage)
     as_json = log_format == "json"
     if brokers is not None:
@@ -366,17 +373,4 @@ def _place(config: "BrokerConfig") -> str:
     scheme, _, path = config.storage_url.partition("://")
     if scheme == "memory":
         return "memory (gone when it stops)"
-    return unquote(path) if scheme == "lmdb" else masked_url(config.storage_url)
-
-
-_IMPORTED_AT_S = time.monotonic()
-
-
-def process_age_ms() -> float:
-    """Milliseconds since this process was started, to within 10 ms; without /proc, since this module was imported."""
-    try:
-        # proc(5): field 22 is in ticks since boot; field 2, in parentheses, may contain spaces
-        started = int(Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
-    except OSError:
-        return (time.monotonic() - _IMPORTED_AT_S) * 1000
-    return (time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")) * 1000
+    return local_path(unquote(path)) if scheme == "lmdb" else masked_url(config.storage_url)

@@ -5,21 +5,29 @@ A node that another process has started also ends when that process ends (`stop_
 
 import logging
 import os
-import select
 import signal
 import threading
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Final
+
+from odradek.gateway.cli.polling import CAN_POLL, await_input
+from odradek.gateway.env.stop_signals import STOP_SIGNALS, stop_this_process
 
 log = logging.getLogger(__name__)
 
-STOPPING = (signal.SIGINT, signal.SIGTERM)
+_NOTICED_WITHIN_S: Final = 0.1
+"""Where a signal does not end a wait, it is looked for so often."""
 
 
 class Stop:
-    """The number of the received signal, or 0. A signal makes `descriptor` readable, so that it can be polled."""
+    """The number of the received signal, or 0.
+
+    A signal makes `descriptor` readable, so that it can be polled. There is none where descriptors cannot be polled,
+    and in threads other than the main one, which receive no signals.
+    """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self.number = 0
@@ -27,12 +35,14 @@ class Stop:
 
     def wait(self, seconds: float) -> bool:
         """Sleep until `seconds` have passed or a signal is received; returns True if one has been received."""
-        if self.descriptor is None:  # signals are only received in the main thread
+        if self.descriptor is not None:
+            await_input([self.descriptor], seconds * 1000)
+        elif threading.current_thread() is not threading.main_thread():
             threading.Event().wait(seconds)
         else:
-            readable = select.poll()
-            readable.register(self.descriptor, select.POLLIN)
-            readable.poll(seconds * 1000)
+            end_s = time.monotonic() + seconds
+            while not self.number and (left_s := end_s - time.monotonic()) > 0:
+                time.sleep(min(left_s, _NOTICED_WITHIN_S))
         return self.number != 0
 
 
@@ -45,22 +55,35 @@ def stop_noticed() -> Generator[Stop]:
     if threading.current_thread() is not threading.main_thread():
         yield Stop()
         return
-    readable, writable = os.pipe()
-    stop = Stop(readable)
+    with _pipe() as (readable, writable):
+        stop = Stop(readable)
 
-    def note(number: int, _frame: FrameType | None) -> None:
-        stop.number = number
-        os.write(writable, b"!")
-        _set(before)
+        def note(number: int, _frame: FrameType | None) -> None:
+            stop.number = number
+            if writable is not None:
+                os.write(writable, b"!")
+            _set(before)
 
-    before = {number: signal.getsignal(number) for number in STOPPING}
-    _set({number: note for number, handler in before.items() if handler is not signal.SIG_IGN})
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        _set({number: note for number, handler in before.items() if handler is not signal.SIG_IGN})
+        try:
+            yield stop
+        finally:
+            _set(before)
+
+
+@contextmanager
+def _pipe() -> Generator[tuple[int, int] | tuple[None, None]]:
+    """The ends of a pipe, for reading and for writing, where it can be polled."""
+    if not CAN_POLL:
+        yield None, None
+        return
+    ends = os.pipe()
     try:
-        yield stop
+        yield ends
     finally:
-        _set(before)
-        os.close(readable)
-        os.close(writable)
+        for end in ends:
+            os.close(end)
 
 
 def _set(handlers: Mapping[signal.Signals, Any]) -> None:
@@ -80,4 +103,4 @@ def _await_end_of_stdin() -> None:
     while os.read(0, 1024):
         pass
     log.warning("the process that started this node has ended: stopping")
-    os.kill(os.getpid(), signal.SIGTERM)
+    stop_this_process()

@@ -1,17 +1,16 @@
 """Writes records to stdout for `consume`, and counts the complete ones, also if a signal ends the writing."""
 
+import errno
 import os
-import select
 import sys
 from collections.abc import Sequence
 from typing import BinaryIO
 
 from odradek.gateway.cli.output import Meter, descriptor_of
+from odradek.gateway.cli.polling import CAN_POLL, NEVER_BLOCKING_BYTES, has_lost_its_reader, is_writable
 from odradek.gateway.cli.signals import Stop
 
 MAX_POLL_RECORDS = 10_000
-NEVER_BLOCKING_BYTES = select.PIPE_BUF
-"""The largest write that certainly does not block on a pipe that is ready for writing."""
 
 
 class Sink:
@@ -23,7 +22,7 @@ class Sink:
         self._stop = stop
         self._stream = stream
         sys.stdout.flush()
-        self._descriptor = descriptor_of(stream)
+        self._descriptor = descriptor_of(stream) if CAN_POLL else None
 
     @property
     def room(self) -> int:
@@ -32,7 +31,7 @@ class Sink:
 
     def require_reader(self) -> None:
         """Raise BrokenPipeError if stdout is a pipe that nothing reads any more, even if there is nothing to write."""
-        if self._descriptor is not None and any(event & select.POLLERR for _, event in _watched(self._descriptor, 0)):
+        if self._descriptor is not None and has_lost_its_reader(self._descriptor):
             raise BrokenPipeError
 
     def write(self, lines: Sequence[bytes]) -> int:
@@ -50,17 +49,25 @@ class Sink:
 
     def _write_all(self, data: bytes) -> int:
         if self._descriptor is None:
-            self._stream.write(data)
+            self._write_through(data)
             return len(data)
         view, taken = memoryview(data), 0
         while taken < len(data) and self._may_write(self._descriptor):
             taken += os.write(self._descriptor, view[taken : taken + NEVER_BLOCKING_BYTES])
         return taken
 
+    def _write_through(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+            self._stream.flush()
+        except OSError as error:
+            if sys.platform == "win32" and error.errno == errno.EINVAL:  # what Windows says of a pipe without a reader
+                raise BrokenPipeError from error
+            raise
+
     def _may_write(self, descriptor: int) -> bool:
         """Wait until writing does not block, or a signal comes; returns True if writing does not block."""
-        also = self._stop.descriptor
-        return any(each == descriptor for each, _ in _watched(descriptor, None, also))
+        return is_writable(descriptor, self._stop.descriptor)
 
 
 def _whole(lines: Sequence[bytes], taken: int) -> int:
@@ -69,11 +76,3 @@ def _whole(lines: Sequence[bytes], taken: int) -> int:
         if taken < 0:
             return number
     return len(lines)
-
-
-def _watched(descriptor: int, timeout_ms: int | None, also: int | None = None) -> list[tuple[int, int]]:
-    watched = select.poll()
-    watched.register(descriptor, select.POLLOUT)
-    if also is not None:
-        watched.register(also, select.POLLIN)
-    return watched.poll(timeout_ms)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import quote
 
 from odradek.coordinator.configs.definition import ConfigValue
 from odradek.coordinator.configs.layers import BrokerLayers
@@ -19,6 +18,7 @@ from odradek.gateway.config.nodes import NodeConfig, node_of
 from odradek.gateway.config.releases import Release, release_of
 from odradek.gateway.config.rules import check_rules
 from odradek.gateway.config.texts import optional, texts
+from odradek.gateway.data_urls import url_of_directory
 from odradek.wire.values import immutable
 
 
@@ -238,7 +238,7 @@ def storage_url_of(layers: BrokerLayers) -> str:
         raise ConfigError(
             f"log.dirs names {1 + len(others)} directories; this version keeps its data in one", "log.dirs"
         )
-    return f"lmdb://{quote(str(Path(first).absolute()))}"
+    return url_of_directory(Path(first).absolute())
 
 
 def _per_ip(layers: BrokerLayers) -> Mapping[str, int]:

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
-from urllib.parse import quote
 
 from odradek.coordinator.configs.tables import BROKER_CONFIGS, broker_definition
+from odradek.gateway.data_urls import url_of_directory
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ DEVELOPMENT: Final = frozenset(
         "ODRADEK_FUZZ_SEED",
         "ODRADEK_GO",
         "ODRADEK_GROUP_SEEDS",
+        "ODRADEK_HIDDEN_FACILITIES",
         "ODRADEK_IMAGE",
         "ODRADEK_JARS",
         "ODRADEK_KAFKA_PROVIDER",
@@ -71,7 +72,7 @@ def option_setting(option: str, text: str) -> tuple[str, str]:
     if option == "--data":
         from pathlib import Path
 
-        return "odradek.storage", f"lmdb://{quote(str(Path(text).absolute()))}"
+        return "odradek.storage", url_of_directory(Path(text).absolute())
     return {"--listen": "listeners", "--advertise": "advertised.listeners"}[option], f"PLAINTEXT://{text}"
 
 

@@ -8,6 +8,7 @@ or `threading` themselves, with the reason: parts of the environment, locks of s
 
 import random
 import socket
+import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -18,14 +19,20 @@ from typing import Any, Protocol, TypeVar
 import outcome
 import trio
 
+from odradek.facilities import has
 from odradek.gateway.env.loop_watch import LoopClocks, LoopRecord, LoopWatch
 from odradek.gateway.env.worker_pool import BlockingPool
-from odradek.gateway.net.poller import EpollPoller, Poller
+from odradek.gateway.net.poller import Poller
 from odradek.gateway.net.transport import Listener, Transport, dial_tcp, listen_tcp
 from odradek.partitions.truncation import ProducerRebuild
 from odradek.storage_backends.interface import Store
 from odradek.storage_backends.opener import open_store
 from odradek.storage_backends.options import StoreOptions
+
+if sys.platform == "linux" and has("epoll"):
+    from odradek.gateway.net.epoll_poller import EpollPoller as _SocketPoller
+else:
+    from odradek.gateway.net.task_poller import TaskPoller as _SocketPoller
 
 T = TypeVar("T")
 
@@ -154,8 +161,8 @@ class ProductionEnvironment:
         return await dial_tcp(host, port)
 
     def poller(self) -> Poller[Any]:
-        """An epoll object."""
-        return EpollPoller()
+        """The poller of this system."""
+        return _SocketPoller()
 
     def open_store(self, url: str) -> Store:
         """Open by URL scheme."""
@@ -167,6 +174,17 @@ class ProductionEnvironment:
         return LoopWatch(limit_ms, LoopClocks(time.monotonic_ns, time.thread_time_ns, _cpu_clock_of)).watching()
 
 
-def _cpu_clock_of(thread: int) -> Callable[[], int]:
-    """A function that returns the processor time of `thread`, for as long as the thread runs."""
-    return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread))
+if sys.platform == "linux" and has("thread_cpu_clock"):
+
+    def _cpu_clock_of(thread: int) -> Callable[[], int]:
+        """A function that returns the processor time of `thread`, for as long as the thread runs."""
+        return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread))
+
+else:
+
+    def _cpu_clock_of(thread: int) -> Callable[[], int]:
+        """A function that returns 0: this system lets no thread read another's clock, so `LoopWatch` counts a busy turn
+        when it has ended.
+        """
+        del thread
+        return lambda: 0

@@ -7,7 +7,8 @@ lock, is no defect of the broker. Two kinds of time are measured and added up:
 - *busy*: the processor time of the loop's thread (a loop over many records, a call into a library);
 - *blocked*: time in which a second thread, the sampler, finds the loop's thread asleep in a system call (a disk, a
   pipe). A thread that waits for the processor is not asleep. Sleep on a futex is not counted, since that is how a
-  thread waits for the interpreter lock. On systems without `/proc`, blocked time is not measured.
+  thread waits for the interpreter lock. On systems without `/proc`, blocked time is not measured. On systems whose
+  threads cannot read each other's processor clock, a busy turn is counted when it has ended.
 
 The cost to the loop is one short call and one reading of the monotonic clock for each turn, and nothing for a step of a
 task. The loop reads its processor clock, which is a system call, at most 25 times in `limit_ms`. So the processor time
@@ -28,6 +29,7 @@ from typing import Final
 
 import trio
 
+from odradek.facilities import has
 from odradek.wire.values import mutable
 
 log = logging.getLogger(__name__)
@@ -141,8 +143,9 @@ class LoopWatch(trio.abc.Instrument):
     def watching(self) -> Generator[LoopRecord]:
         """Watch until the end of the block. Enter and leave the block in the loop's thread."""
         sampler = threading.Thread(target=self._sample, name="odradek-loop-watch", daemon=True)
-        with suppress(OSError):
-            self._asleep_fd = os.open(f"/proc/self/task/{threading.get_native_id()}/wchan", os.O_RDONLY | os.O_CLOEXEC)
+        if sys.platform == "linux" and has("proc"):
+            with suppress(OSError):
+                self._asleep_fd = os.open(f"/proc/self/task/{threading.get_native_id()}/wchan", os.O_RDONLY)
         trio.lowlevel.add_instrument(self)
         sampler.start()
         try:
@@ -202,7 +205,7 @@ class LoopWatch(trio.abc.Instrument):
 
     def _is_asleep(self) -> bool:
         """True if the loop's thread sleeps in a system call, and not to wait for the interpreter lock."""
-        if self._asleep_fd is None:
+        if sys.platform != "linux" or self._asleep_fd is None:
             return False
         try:
             where = os.pread(self._asleep_fd, 64, 0)

@@ -2,14 +2,15 @@
 
 Open logs take at most a quarter of the limit (`odradek.log.max.open.files`). The reserve is that quarter plus some
 descriptors for files that are open only briefly. The system gives the lowest free number to a new descriptor, so the
-number of an accepted socket shows how many are in use without counting them.
+number of an accepted socket shows how many are in use without counting them. On Windows, where the number of a socket
+says nothing, there is no limit to read either, and so no reserve.
 """
 
-import resource
 from collections.abc import Iterator
 from typing import Final
 
 from odradek.gateway.config import BrokerConfig
+from odradek.gateway.net.open_files import UNLIMITED, open_files_limit
 
 _LOG_SHARE: Final = 4
 """Open logs take at most the limit divided by this."""
@@ -20,17 +21,12 @@ _OWN: Final = 16
 _FILES_A_LOG: Final = 4
 _COMFORTABLE: Final = 4096
 """Below this limit a warning is given even if the settings have their defaults."""
-_UNLIMITED: Final = 2**31 - 1
-
-
-def _limit() -> int:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
 
 def first_reserved() -> int:
     """The lowest descriptor that no connection may use, by the current limit."""
-    return _first_reserved(_limit())
+    limit = open_files_limit()
+    return limit if limit == UNLIMITED else _first_reserved(limit)
 
 
 def _first_reserved(limit: int) -> int:
@@ -39,9 +35,9 @@ def _first_reserved(limit: int) -> int:
 
 def limit_warnings(config: BrokerConfig) -> Iterator[str]:
     """Warnings about settings that the limit of open files makes impossible, with what to do about each."""
-    limit = _limit()
+    limit = open_files_limit()
     connections = max(_first_reserved(limit) - _OWN, 0)
-    if connections < config.max_connections and (config.max_connections != _UNLIMITED or limit < _COMFORTABLE):
+    if connections < config.max_connections and (config.max_connections != UNLIMITED or limit < _COMFORTABLE):
         yield (
             f"at most {connections} connections can be open at once: the process may have {limit} open files; raise "
             f"ulimit -n (LimitNOFILE of a service), or lower max.connections ({config.max_connections})"

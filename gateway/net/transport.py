@@ -7,22 +7,25 @@ The simulation's in-memory network implements the same two protocols and passes 
 import errno
 import socket
 import struct
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import trio
 
+from odradek.facilities import has
 from odradek.gateway.net.descriptors import first_reserved
+from odradek.gateway.net.sending import send_many
 
 Buffer = bytes | bytearray | memoryview
 
 MAX_IOVEC = 512
-"""Maximum number of parts in one sendmsg call; Linux refuses more than 1024."""
+"""Maximum number of parts in one sendmsg call; Linux and macOS refuse more than 1024."""
 LISTEN_BACKLOG = 1024
 ACCEPTS_IN_A_ROW = 16
 """The number of connections accepted before other tasks are scheduled."""
 
-_LINGER_0_S = struct.pack("ii", 1, 0)
+_LINGER_0_S = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
 """SO_LINGER of no time: a close resets the connection."""
 
 
@@ -209,7 +212,7 @@ class TcpTransport:
         left = sum(map(len, parts))
         while left:
             try:
-                sent = self._open().sendmsg(parts)
+                sent = send_many(self._open(), parts)
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._sock)
                 continue
@@ -221,7 +224,7 @@ class TcpTransport:
     def send_now(self, parts: Sequence[Buffer]) -> Sequence[Buffer]:
         """Send with one system call, and so at most `MAX_IOVEC` parts."""
         try:
-            sent = self._sock.send(parts[0]) if len(parts) == 1 else self._sock.sendmsg(parts[:MAX_IOVEC])
+            sent = self._sock.send(parts[0]) if len(parts) == 1 else send_many(self._sock, parts[:MAX_IOVEC])
         except BlockingIOError:
             return parts
         self.sent_bytes += sent
@@ -245,6 +248,29 @@ class TcpTransport:
         if self._sock.fileno() >= 0:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0_S)
             self.close()
+
+
+class ReportingTransport(TcpTransport):
+    """A TCP connection that reports when its received bytes have been read: `TaskPoller` then waits for more."""
+
+    __slots__ = ("on_emptied",)
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.on_emptied: Callable[[], None] | None = None
+
+    def receive_now(self, buffer: memoryview) -> int | None:
+        """Receive without waiting. The end of the stream stays, so it is not waited for again."""
+        received = super().receive_now(buffer)
+        if received == 0:
+            self.may_have_more = self.has_ended = True
+        elif not self.may_have_more and self.on_emptied is not None:
+            self.on_emptied()
+        return received
+
+
+_Connection: type[TcpTransport] = TcpTransport if sys.platform == "linux" and has("epoll") else ReportingTransport
+"""The transport that this system's poller works with (`ProductionEnvironment.poller`)."""
 
 
 def _after(parts: Sequence[Buffer], sent: int) -> list[Buffer]:
@@ -295,7 +321,7 @@ class TcpListener:
                 sock.close()
                 raise DescriptorReserveError(errno.EMFILE, f"refused {peer}")
             try:
-                return TcpTransport(sock)
+                return _Connection(sock)
             except OSError:  # it has been reset already
                 sock.close()
 
@@ -341,4 +367,4 @@ async def dial_tcp(host: str, port: int) -> Transport:
         raise OSError(errno.EINVAL, f"{host!r} is not the name of a host: {error}") from error
     except RuntimeError as error:  # names are looked up in a thread, and none can be started
         raise OSError(errno.EAGAIN, f"{host!r} cannot be looked up: {error}") from error
-    return TcpTransport(socket.socket(fileno=stream.socket.detach()))
+    return _Connection(socket.socket(fileno=stream.socket.detach()))

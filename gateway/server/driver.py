@@ -14,6 +14,7 @@ its replies use, and they are released.
 
 import errno
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -36,7 +37,9 @@ log = logging.getLogger(__name__)
 COMMITS_AHEAD: Final = 2
 """The number of commits whose bytes one connection may have in flight: one running and one filling keep a disk busy."""
 
-OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
+OUT_OF_DESCRIPTORS: Final = frozenset(
+    {errno.EMFILE, errno.WSAEMFILE, errno.WSAENOBUFS} if sys.platform == "win32" else {errno.EMFILE, errno.ENFILE}
+)
 
 
 class ConnectionDriver:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from odradek.coordinator.metadata.topic_names import CLUSTER_METADATA
 from odradek.gateway.config.properties import parse_properties
 from odradek.gateway.config.rules import host_and_port
 from odradek.gateway.config.sources import variables
+from odradek.gateway.data_urls import url_of_directory
 from odradek.gateway.notify import VARIABLE as NOTIFY_SOCKET
 from odradek.storage_backends.directories import write_durably
 from odradek.wire.values import immutable
@@ -165,7 +165,7 @@ def _node(
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "listeners": ",".join(listeners),
         "inter.broker.listener.name": "PLAINTEXT",
-        "odradek.storage": f"lmdb://{quote(str(directory.absolute()))}",
+        "odradek.storage": url_of_directory(directory.absolute()),
         **_replication(brokers),
     }
     controller_port = None if controller is None else controller[1]

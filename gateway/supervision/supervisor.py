@@ -3,7 +3,6 @@
 import errno
 import logging
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,6 +11,7 @@ from typing import Final
 
 import trio
 
+from odradek.gateway.env.stop_signals import ASK_TO_STOP, STOP_SIGNALS
 from odradek.gateway.notify import READY, STOPPING, notify
 from odradek.gateway.supervision.layout import NodePlan, node_environment
 
@@ -102,13 +102,7 @@ class SupervisedNode:
     async def _open(self) -> trio.Process:
         """Start the process. Raises OSError."""
         try:
-            return await trio.lowlevel.open_process(
-                list(self._command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-                env=node_environment(os.environ),
-            )  # in its own session it does not get a Ctrl-C, so the nodes drain in turn
+            return await _open_apart(list(self._command), node_environment(os.environ))
         except RuntimeError as error:  # Trio starts processes in a thread, and there is none
             raise OSError(errno.EAGAIN, str(error)) from error
 
@@ -121,11 +115,20 @@ class SupervisedNode:
         self.is_draining = True
         if self._process is None:
             return
-        self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(ASK_TO_STOP)
 
     def hold(self) -> None:
         """Do not restart the process when it ends, or has ended."""
         self._stopping.set()
+
+
+async def _open_apart(command: list[str], environment: dict[str, str]) -> trio.Process:
+    """Start a process that does not get a Ctrl-C of the terminal, so that the nodes drain in turn."""
+    pipe, start = subprocess.PIPE, trio.lowlevel.open_process
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP
+        return await start(command, stdin=pipe, stdout=pipe, env=environment, creationflags=flags)
+    return await start(command, stdin=pipe, stdout=pipe, env=environment, start_new_session=True)
 
 
 class Supervisor:
@@ -144,7 +147,7 @@ class Supervisor:
         At a second signal all that have not begun to drain begin at once; at a signal after that all end. Raises
         NodeStartError.
         """
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        with trio.open_signal_receiver(*STOP_SIGNALS) as received:
             async with trio.open_nursery() as nursery:
                 for node in self._nodes:
                     nursery.start_soon(node.run)

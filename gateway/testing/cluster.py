@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -100,7 +99,30 @@ class TestNode:
     def signal(self, number: int) -> None:
         """Send a signal to the process, if it runs."""
         if self._process is not None and self.is_running:
-            os.kill(self._process.pid, number)
+            self._process.send_signal(number)
+
+    def ask_to_stop(self) -> None:
+        """Ask the process to stop cleanly, if it runs: SIGTERM, or on Windows the end of its standard input."""
+        if sys.platform != "win32":
+            self.signal(signal.SIGTERM)
+        elif self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def kill(self) -> None:
+        """End the process at once, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+
+    def pause(self) -> None:
+        """Stop the process until `resume`. Raises RuntimeError on Windows."""
+        if sys.platform == "win32":
+            raise RuntimeError("a broker cannot be paused: Windows has no SIGSTOP; `isolate` or `kill` it instead")
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        if sys.platform != "win32":
+            self.signal(signal.SIGCONT)
 
     @property
     def pid(self) -> int:
@@ -121,27 +143,29 @@ class Links:
 
     def __init__(self, host: str) -> None:
         self._host = host
-        self._listening: list[socket.socket] = []
         self._arguments: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
 
     def before(self, node_id: int, port: int) -> int:
         """Add a relay in front of a node's `port`; returns the relay's port."""
-        listening = socket.create_server((self._host, 0))
-        self._listening.append(listening)
-        self._arguments.append(f"{listening.fileno()}:{node_id}:{port}")
-        return listening.getsockname()[1]
+        [before] = free_ports(1)
+        self._arguments.append(f"{before}:{node_id}:{port}")
+        return before
 
     def start(self) -> None:
-        """Start the process. Connections made before it serves wait in the backlog."""
+        """Start the process; `await_ready` waits until it serves."""
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-m", "odradek.gateway.testing.links", *self._arguments],
-            pass_fds=[each.fileno() for each in self._listening],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        for each in self._listening:
-            each.close()
+
+    def await_ready(self) -> None:
+        """Wait until all links serve. Raises RuntimeError if the process has ended instead."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        if self._process.stdout.readline().strip() != b"ready":
+            raise RuntimeError("the links between the nodes do not serve: see the error output of their process")
 
     @property
     def is_running(self) -> bool:
@@ -156,7 +180,7 @@ class Links:
         assert process.stdout is not None
         process.stdin.write(command.encode() + b"\n")
         process.stdin.flush()
-        assert process.stdout.readline() == b"done\n"
+        assert process.stdout.readline().strip() == b"done"
 
     def stop(self) -> None:
         """End the process by closing its standard input."""
@@ -236,6 +260,8 @@ class TestCluster(TestKafka):
             self._nodes[each.node_id] = self.new_node(each, file)
         for node in self._nodes.values():
             node.start()
+        if self._links is not None:
+            self._links.await_ready()
         for node in self._nodes.values():
             node.await_ready()
 
@@ -248,13 +274,13 @@ class TestCluster(TestKafka):
         if self._links is not None and self._links.is_running:
             self.heal()
         for node in self._nodes.values():
-            node.signal(signal.SIGCONT)
-            node.signal(signal.SIGTERM)
+            node.resume()
+            node.ask_to_stop()
         for node in self._nodes.values():
             try:
                 node.join()
             except subprocess.TimeoutExpired:
-                node.signal(signal.SIGKILL)
+                node.kill()
                 node.join()
         if self._links is not None:
             self._links.stop()
@@ -268,26 +294,29 @@ class TestCluster(TestKafka):
     def kill_at_once(self, *broker_ids: int) -> None:
         """Kill several brokers before any of them can notice the end of another, and return when all are gone."""
         for broker_id in broker_ids:
-            self._nodes[broker_id].signal(signal.SIGKILL)
+            self._nodes[broker_id].kill()
         for broker_id in broker_ids:
             self._nodes[broker_id].join()
 
     def restart(self, broker_id: int) -> None:
         """Start a broker, after a clean shutdown if it runs; returns when it serves clients."""
         node = self._nodes[broker_id]
-        node.signal(signal.SIGCONT)
-        node.signal(signal.SIGTERM)
+        node.resume()
+        node.ask_to_stop()
         node.join()
         node.start()
         node.await_ready()
 
     def pause(self, broker_id: int) -> None:
-        """Pause a broker's process (SIGSTOP), like a machine that hangs, until `resume`."""
-        self._nodes[broker_id].signal(signal.SIGSTOP)
+        """Pause a broker's process (SIGSTOP), like a machine that hangs, until `resume`.
+
+        Raises RuntimeError on Windows, where a process cannot be paused.
+        """
+        self._nodes[broker_id].pause()
 
     def resume(self, broker_id: int) -> None:
         """Resume a paused broker (SIGCONT)."""
-        self._nodes[broker_id].signal(signal.SIGCONT)
+        self._nodes[broker_id].resume()
 
     def partition(self, one: int, other: int, *, one_way: bool = False) -> None:
         """Cut the link between two brokers until `heal`, which delivers what was sent meanwhile.

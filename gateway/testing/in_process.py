@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import quote
 
+from odradek.gateway.data_urls import url_of_directory
 from odradek.gateway.quick_import import collector_paused
 from odradek.gateway.testing.kit.facade import CALL_TIMEOUT_S, AsyncTestKafka, TestKafka, awaited
 from odradek.gateway.testing.kit.seam import Seam
@@ -311,7 +311,7 @@ class TestBroker(TestKafka):
     def _settings(self) -> "BrokerConfig":
         from odradek.gateway.config import load_config
 
-        url = self._storage if "://" in self._storage else f"lmdb://{quote(str(Path(self._storage).absolute()))}"
+        url = self._storage if "://" in self._storage else url_of_directory(Path(self._storage).absolute())
         settings = {
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "odradek.storage": url,

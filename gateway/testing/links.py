@@ -1,6 +1,6 @@
 """Network links between the nodes of a test's cluster, which a test can cut in each direction separately.
 
-    node 1 ──► relay before node 2 ──► node 2        one process relays all of it: `python -m …links FD:NODE:PORT …`
+    node 1 ──► relay before node 2 ──► node 2        one process relays all of it: `python -m …links AT:NODE:PORT …`
                      ▲
     test ── "cut 1 2", "heal" ── its standard input; each command is answered by a line
 
@@ -24,6 +24,7 @@ import trio
 HEADER: Final = re.compile(rb"^.{4}.{8}..(?:(?:(?:broker|node|raft-client)-)?([0-9]+)|AddPartitionsManager)", re.DOTALL)
 """The start of a request: length, API key, version, correlation id, and the client id with the node's id."""
 HEADER_BYTES: Final = 64
+HOST: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 1 << 18
 PEEK_S: Final = 0.01
 """Above 0: with 0, Trio cancels before it reads."""
@@ -80,7 +81,7 @@ class Relay:
             await self._links.passed(self._target, source)
             if await _has_ended(client):
                 return  # the client closed the connection before it was relayed
-            server = await trio.open_tcp_stream("127.0.0.1", self._port)
+            server = await trio.open_tcp_stream(HOST, self._port)
             async with server, trio.open_nursery() as nursery:
                 nursery.start_soon(self._pump, server, client, self._target, source)
                 await self._links.passed(source, self._target)  # it may have been cut while the node was connected
@@ -136,12 +137,14 @@ async def _execute_commands(links: LinkStates) -> None:
 
 
 async def _run(ports: list[str]) -> None:
+    """Relay from each port `AT` of the loopback interface to the port of its node, until standard input ends."""
     links = LinkStates()
     async with trio.open_nursery() as nursery:
         for each in ports:
-            fd, target, port = map(int, each.split(":"))
-            listener = trio.SocketListener(trio.socket.socket(fileno=fd))
+            at, target, port = map(int, each.split(":"))
+            [listener] = await trio.open_tcp_listeners(at, host=HOST)
             nursery.start_soon(Relay(links, target, port).serve, listener)
+        print("ready", flush=True)
         await _execute_commands(links)
         nursery.cancel_scope.cancel()
 

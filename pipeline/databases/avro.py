@@ -23,7 +23,7 @@ def read_schema(path: Path) -> Schema:
     from fastavro.schema import SchemaParseException, UnknownType
 
     try:
-        schema: Any = json.loads(path.read_text())
+        schema: Any = json.loads(path.read_text(encoding="utf-8"))
         parse_schema(schema)
     except OSError as error:
         raise PipelineError(f"{path}: {error.strerror}") from error
@@ -36,7 +36,7 @@ def keep_schema(path: Path, schema: Schema) -> None:
     """Write the schema to the file, for readers of the topic; raises PipelineError if the file has another one."""
     check_installed()
     if not path.exists():
-        path.write_text(json.dumps(schema, indent=2) + "\n")
+        path.write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")
     elif read_schema(path) != schema:
         raise PipelineError(
             f"{path} has another schema than the table now: the topic would hold both; name another file and topic"

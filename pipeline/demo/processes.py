@@ -139,5 +139,5 @@ def output_of(what: str, log: Path, *module: str) -> str:
 
 def last_line(log: Path) -> str:
     """The last line of a log that is not empty."""
-    lines = log.read_text(errors="replace")[-_LAST_BYTES:].strip().splitlines()
+    lines = log.read_text(encoding="utf-8", errors="replace")[-_LAST_BYTES:].strip().splitlines()
     return lines[-1].strip() if lines else "it has written nothing"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
+from odradek.gateway.data_urls import local_path
 from odradek.pipeline.errors import PipelineError
 
 EARLIEST: Final = -2
@@ -139,7 +140,7 @@ def _path(found: Mapping[str, str]) -> Path:
     url = urlsplit(text)
     if url.scheme not in ("", "file", "lmdb") or url.netloc not in ("", "localhost"):
         raise OptionError(f"path is a directory of this machine or mounted here, not {text!r}")
-    return Path(unquote(url.path) if url.scheme else text)
+    return Path(local_path(unquote(url.path)) if url.scheme else text)
 
 
 def _subscription(found: Mapping[str, str]) -> Subscription:

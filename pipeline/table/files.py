@@ -79,7 +79,7 @@ class LocalFiles:
 
     def read(self, name: str) -> str:
         """See Files."""
-        return (self._root / name).read_text()
+        return (self._root / name).read_text(encoding="utf-8")
 
     def create(self, name: str, text: str) -> bool:
         """See Files. It uses a hard link, which fails if its name exists; a rename would replace the file."""

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from odradek.gateway.data_urls import local_path
 from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.table.files import Files, LocalFiles
 
@@ -18,7 +19,7 @@ def open_files(path: str | Path, spark: "SparkSession | None" = None) -> Files:
     text = str(path)
     scheme = urlsplit(text).scheme if isinstance(path, str) else ""
     if scheme == "file":
-        return LocalFiles(Path(unquote(urlsplit(text).path)))
+        return LocalFiles(Path(local_path(unquote(urlsplit(text).path))))
     if not scheme and (spark is None or _default_file_system(spark).startswith("file:")):
         return LocalFiles(Path(text))
     if spark is None:

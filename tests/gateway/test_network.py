@@ -9,7 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from odradek.gateway.net.poller import EpollPoller, Poller
+from odradek.facilities import has
+from odradek.gateway.env.environment import ProductionEnvironment
+from odradek.gateway.net.poller import Poller
 from odradek.gateway.net.transport import Listener, Transport, dial_tcp, listen_tcp
 from odradek.gateway.testing.simulation import MemoryNetwork, NetworkFaults
 from odradek.gateway.testing.simulation.poller import MemoryPoller
@@ -19,7 +21,7 @@ HOST = "127.0.0.1"
 
 class Tcp:
     def poller(self) -> Poller[str]:
-        return EpollPoller()
+        return ProductionEnvironment().poller()
 
     async def listen(self, host: str, port: int) -> Sequence[Listener]:
         return await listen_tcp(host, port)
@@ -474,11 +476,17 @@ async def test_news_that_is_not_received_is_reported_once(network):
         assert await news(poller) == ["0"]
         assert await no_news(poller)
         await here.send_parts([b" and more"])
-        assert await news(poller) == ["0"]
+        if isinstance(network, Memory) or has("epoll"):
+            assert await news(poller) == ["0"]
+        else:
+            assert await no_news(poller)
         assert there.may_have_more
         seen = receive_all(there)
         assert seen == b"first and more"
         assert there.receive_now(memoryview(bytearray(1))) is None
+        await here.send_parts([b"later"])
+        assert await news(poller) == ["0"]
+        assert receive_all(there) == b"later"
 
 
 async def test_what_came_before_is_reported_too(network):
