@@ -38,7 +38,7 @@ def test_a_broker_answers(kafka_broker, kafka_topic):
     host, _, port = kafka_broker.bootstrap.partition(":")
     with socket.create_connection((host, int(port)), timeout=10):
         pass
-    assert gateway.MINE and kafka_topic.startswith("test-")
+    assert gateway.MINE and kafka_topic.startswith("test_a_broker_answers-")
 """
 
 

@@ -26,7 +26,7 @@ from odradek.coordinator.quorum.ballot import Ballot, grants
 from odradek.coordinator.quorum.epoch_allowance import MAX_EPOCH, EpochAllowance
 from odradek.coordinator.quorum.exchanges import Exchanges
 from odradek.coordinator.quorum.leadership import Leadership
-from odradek.coordinator.quorum.snapshots import Download, divergence_of
+from odradek.coordinator.quorum.snapshots import Download, agreed_end, divergence_of
 from odradek.coordinator.quorum.values import (
     NO_NODE,
     Answer,
@@ -34,7 +34,6 @@ from odradek.coordinator.quorum.values import (
     ElectionState,
     EndEpoch,
     EpochAnswer,
-    EpochEnd,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
@@ -137,11 +136,9 @@ class Quorum:
 
         False in the last epoch, after which there is none to lead.
         """
-        if self.epoch >= MAX_EPOCH:
-            return False
         named = self._log.voters
-        if self.is_voter or named is None:
-            return self.is_voter
+        if self.epoch >= MAX_EPOCH or self.is_voter or named is None:
+            return self.is_voter and self.epoch < MAX_EPOCH
         return named.offset >= self.high_watermark and named.before is not None and self.me in named.before
 
     @property
@@ -256,7 +253,8 @@ class Quorum:
             if refusal := self._refusal(request.candidate.id, request.epoch, now_ms):
                 return VoteAnswer(refusal, self.epoch, self.leader_id)
             self._unattach(request.epoch, now_ms)
-        known = not self._has_fixed_voters or (self.is_voter and request.candidate.id in self.voters)
+        fixed = self._fixed_voters
+        known = fixed is None or (self.is_voter and request.candidate.id in fixed)
         granted = known and grants(request, self.state, self.election, self._log, has_fetched=self._has_fetched)
         if granted and not request.pre_vote and self.election.voted is None:
             self._set_election(ElectionState(self.epoch, NO_NODE, request.candidate))
@@ -265,20 +263,12 @@ class Quorum:
         return VoteAnswer(ErrorCode.NONE, self.epoch, self.leader_id, granted)
 
     @property
-    def _has_fixed_voters(self) -> bool:
-        """True if the voters are those of the settings (`kraft.version` 0)."""
-        return self._log.voters is None and len(self._configured) > 0
+    def _fixed_voters(self) -> Collection[int] | None:
+        """The voters of the settings (`kraft.version` 0); None if the log has them, or is to have them."""
+        return self._configured if self._configured and self._log.voters is None else None
 
     def _refusal(self, sender: int, epoch: int, now_ms: int) -> ErrorCode:
-        """Returns why a request that may raise the epoch is refused before it changes anything; NONE if it is not.
-
-        With voters in the log a sender may be a voter by a record that this node does not have yet (KIP-853).
-        """
-        if sender < 0:
-            return ErrorCode.INVALID_REQUEST
-        if self._has_fixed_voters and sender not in self.voters:
-            return ErrorCode.INCONSISTENT_VOTER_SET
-        return ErrorCode.NONE if self._allowance.take(epoch - self.epoch, now_ms) else ErrorCode.INVALID_REQUEST
+        return self._allowance.refusal(sender, self._fixed_voters, epoch - self.epoch, now_ms)
 
     def _is_for_another(self, voter: ReplicaKey | None) -> bool:
         """True if a request is addressed to another replica: another id, or this id with another directory."""
@@ -330,7 +320,7 @@ class Quorum:
         error, leadership = self.check_fetch(request.epoch), self.leadership
         if error or leadership is None:
             return FetchAnswer(error, self.epoch, self.leader_id)
-        found = self._divergence(request)
+        found = divergence_of(self._log, request.offset, request.last_epoch)
         if found is None:
             leadership.fetched(request.replica, request.offset, self._log.end_offset, now_ms)
             self._commit()
@@ -338,9 +328,6 @@ class Quorum:
         snapshot, diverging = (found, None) if isinstance(found, SnapshotId) else (None, found)
         reported = leadership.reported(self.high_watermark)
         return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, reported, diverging, snapshot)
-
-    def _divergence(self, request: Fetch) -> EpochEnd | SnapshotId | None:
-        return divergence_of(self._log, request.offset, request.last_epoch)
 
     def fetch_snapshot(self, request: FetchSnapshot, now_ms: int) -> ErrorCode:
         """Record contact by a replica that downloads a snapshot; returns the error of the response, or NONE."""
@@ -412,7 +399,7 @@ class Quorum:
             return False
         self._deadline_ms, self._has_fetched = now_ms + self._timing.fetch_ms, True
         if answer.diverging is not None:
-            self._cut(answer.diverging)
+            self._cut_at = agreed_end(self._log, answer.diverging, self.high_watermark)
             return False
         if answer.snapshot is not None:
             self._begin_download(node, answer.snapshot, now_ms)
@@ -465,13 +452,6 @@ class Quorum:
             self._download = None
             self._exchanges.pause(self.election.leader_id, now_ms, self._timing.unstored_ms)
         self._send(now_ms)
-
-    def _cut(self, diverging: EpochEnd) -> None:
-        own = self._log.epoch_end(diverging.epoch)
-        offset = min(diverging.offset, self._log.end_offset, own.offset if own.offset >= 0 else self._log.end_offset)
-        logs = f"{diverging} own={own} end={self._log.end_offset}/{self._log.last_epoch} base={self._log.base}"
-        assert offset >= self.high_watermark, f"committed records would be cut: {offset} < {self.high_watermark} {logs}"
-        self._cut_at = offset
 
     # Transitions
 
@@ -617,11 +597,3 @@ class Quorum:
             return []
         fetch = Fetch(self.epoch, self.me, log.end_offset, max(log.last_epoch, 0), self.high_watermark)
         return [(node, fetch)]
-
-    def progress(self) -> Mapping[int, tuple[int, int]]:
-        """Returns each replica's end offset and last fetch time, as known to the leader; for tests and logs."""
-        if self.leadership is None:
-            return {}
-        observers = {key.id: each for key, each in self.leadership.observers.items()}
-        known = {**observers, **self.leadership.voters}
-        return {node: (each.end_offset, each.fetched_ms) for node, each in known.items()}

@@ -27,6 +27,15 @@ def divergence_of(log: QuorumLog, offset: int, last_epoch: int) -> EpochEnd | Sn
     return end if end.epoch != last_epoch or end.offset < offset else None
 
 
+def agreed_end(log: QuorumLog, diverging: EpochEnd, high_watermark: int) -> int:
+    """Returns the offset at which to truncate a log whose leader has found that it differs beyond `diverging`."""
+    own = log.epoch_end(diverging.epoch)
+    offset = min(diverging.offset, log.end_offset, own.offset if own.offset >= 0 else log.end_offset)
+    logs = f"{diverging} own={own} end={log.end_offset}/{log.last_epoch} base={log.base}"
+    assert offset >= high_watermark, f"committed records would be cut: {offset} < {high_watermark} {logs}"
+    return offset
+
+
 @mutable
 class Download:
     """The download of a snapshot; `is_storing` is True while the caller stores the bytes received last."""

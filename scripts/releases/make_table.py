@@ -2,8 +2,8 @@
 
     python scripts/releases/make_table.py            # needs Maven and Java 17
 
-Each release is asked itself: `Advertised.java` runs with the release's own kafka-clients (and kafka-server-common),
-which Maven downloads into .cache/releases.
+Each release is asked itself: the Java program beside this one, `Advertised`, runs with the release's own kafka-clients
+(and kafka-server-common), which Maven downloads into .cache/releases.
 """
 
 import shutil

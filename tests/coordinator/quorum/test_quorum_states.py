@@ -136,9 +136,11 @@ def test_a_consumer_of_the_metadata_log_is_no_observer() -> None:
     quorum = elected(SomeLog(1, 1))
     answer = quorum.fetch(Fetch(quorum.epoch, ReplicaKey(-1, UUID(int=9)), 2, 1, 0), 510)
     assert answer.error is ErrorCode.NONE
-    assert set(quorum.progress()) == {OTHER.id, THIRD.id}
-    quorum.fetch(Fetch(quorum.epoch, ReplicaKey(4, UUID(int=9)), 2, 1, 0), 520)
-    assert set(quorum.progress()) == {OTHER.id, THIRD.id, 4}
+    assert quorum.leadership is not None
+    assert not quorum.leadership.observers
+    observer = ReplicaKey(4, UUID(int=9))
+    quorum.fetch(Fetch(quorum.epoch, observer, 2, 1, 0), 520)
+    assert set(quorum.leadership.observers) == {observer}
 
 
 def test_an_observer_is_active_for_five_minutes_after_its_last_fetch() -> None:
