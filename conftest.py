@@ -1,5 +1,6 @@
 """What all tests share: their tiers, their order, and signals as in the foreground."""
 
+import gc
 import signal
 
 import pytest
@@ -42,6 +43,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Called after the random order is set."""
     long_files_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Keeps what collection made out of later collections of garbage, which would take half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -186,6 +186,7 @@ class TestCleaning:
         assert client.produce("t", sent[2]).base_offset == 2
         assert offsets(client, "t") == [3, 4]
 
+    @pytest.mark.core
     def test_many_segments_in_small_steps_while_others_write(self, broker, client):
         client.create_topic("t", **KEYED)
         random = Random(3)

@@ -251,6 +251,7 @@ class TestWhileClosed:
         assert read_all(store.open(KEY, SMALL_SEGMENTS), 0).startswith(batches[0].data)
 
     @pytest.mark.parametrize("content", [b"", b"\xff\xfe garbage", b"another boot"])
+    @pytest.mark.processes  # the store checks a damaged file in a process of its own
     def test_a_damaged_marker_of_unsynced_writes(self, store, tmp_path, content):
         log = store.open(KEY, LogPolicy(durable=False))
         batches = [make_batch(n, max_timestamp_ms=1000 + n, payload=b"p") for n in range(5)]

@@ -18,6 +18,8 @@ from odradek.storage_backends.testing.access import base_offsets, contents
 from odradek.storage_backends.testing.batches import make_batch
 from odradek.storage_backends.testing.keys import KEY
 
+pytestmark = pytest.mark.processes  # the store checks a damaged file in a process of its own
+
 PAGE = 4096
 OVERFLOW_PAGES = Struct("<10xHI")
 OVERFLOW = 4

@@ -98,6 +98,7 @@ class TestMarker:
         store.close()
 
 
+@pytest.mark.processes  # the store checks a damaged file in a process of its own
 class TestSalvage:
     def test_everything_that_is_whole_is_kept_and_the_loss_is_logged(self, root, caplog):
         def fill_log(log):
@@ -179,6 +180,7 @@ class TestSalvage:
         store.close()
 
 
+@pytest.mark.processes
 class TestCleaned:
     @pytest.mark.parametrize("moved", [0, 2])
     def test_a_replacement_that_was_decided_is_finished_after_the_crash(self, root, moved, monkeypatch):
