@@ -1,7 +1,9 @@
 """Opens stores by URL, the only way to reach a concrete backend. Backends are imported at first use."""
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -27,6 +29,7 @@ _LMDB_VIEWER = "odradek.storage_backends.lmdb_segments.beside:open_lmdb_beside"
 _SQL_VIEWER = "odradek.storage_backends.sql.beside:open_sql_beside"
 _SQL_BACKFILL = "odradek.storage_backends.sql.columns.backfill:SqlBackfill"
 _SQL_SCHEMES = ("sqlite", "postgresql+psycopg")
+_IS_WINDOWS = sys.platform == "win32"
 
 
 class StoreUrlError(ValueError):
@@ -96,11 +99,23 @@ def _checked_sql(url: str, parts: SplitResult) -> str:
             )
         _check_address(url, parts)
         return url
-    if parts.netloc or len(parts.path) < 2 or parts.query or parts.fragment:
+    path = absolute_path(parts)
+    if path is None or len(path) < 2 or parts.query or parts.fragment:
         raise StoreUrlError(
             f"storage URL {masked_url(url)!r} needs the absolute path of a file: sqlite:///var/lib/odradek.db"
         )
-    return f"sqlite:////{unquote(parts.path).lstrip('/')}"
+    return f"sqlite:///{path}" if _IS_WINDOWS else f"sqlite:////{path.lstrip('/')}"
+
+
+def absolute_path(parts: SplitResult, *, is_windows: bool = _IS_WINDOWS) -> str | None:
+    """Return the absolute path in a URL, None if there is none. On Windows it begins with a drive: `scheme:///C:/data`,
+    or as quoting a path with its backslashes makes it, `scheme://C%3A%5Cdata`.
+    """
+    if is_windows:
+        path = unquote(parts.netloc + parts.path).lstrip("/")
+        return path if PureWindowsPath(path).is_absolute() else None
+    path = unquote(parts.path)
+    return None if parts.netloc or not path.startswith("/") else path
 
 
 def _check_address(url: str, parts: SplitResult) -> None:
@@ -118,11 +133,13 @@ def _check_address(url: str, parts: SplitResult) -> None:
 def _path(url: str, parts: SplitResult) -> str:
     if parts.query or parts.fragment:
         raise StoreUrlError(f"storage URL {masked_url(url)!r} has a query or fragment, which mean nothing here")
-    path = unquote(parts.path)
-    if parts.scheme == "lmdb" and (parts.netloc or not path.startswith("/")):
+    if parts.scheme == "memory":
+        if parts.netloc or parts.path:
+            raise StoreUrlError(f"storage URL {masked_url(url)!r}: a memory store has no name or path, write memory://")
+        return ""
+    path = absolute_path(parts)
+    if path is None:
         raise StoreUrlError(f"storage URL {masked_url(url)!r} needs an absolute path: lmdb:///var/lib/odradek")
-    if parts.scheme == "memory" and (parts.netloc or path):
-        raise StoreUrlError(f"storage URL {masked_url(url)!r}: a memory store has no name or path, write memory://")
     return path
 
 

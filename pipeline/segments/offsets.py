@@ -13,7 +13,7 @@ from odradek.pipeline.errors import PipelineError
 from odradek.pipeline.segments.filters import NO_CONDITIONS, Conditions
 from odradek.pipeline.segments.options import EARLIEST, LATEST, Bound, OptionError, Options
 from odradek.pipeline.segments.reading import LOOKS, Range
-from odradek.pipeline.segments.store import LmdbLogs, LogGoneError, LogView, SegmentGoneError, partition_dir_name
+from odradek.pipeline.segments.store import LmdbLogs, LogGoneError, LogView, SegmentGoneError, partition_path
 from odradek.wire.records.batch import iter_headers
 from odradek.wire.records.reader import first_record_at_or_after
 
@@ -66,7 +66,7 @@ class Planner:
         return self._path(keys[index])
 
     def _path(self, key: PartitionKey) -> Path:
-        return self._options.path / partition_dir_name(key)
+        return partition_path(self._options.path, key)
 
     def extents(self) -> dict[Partition, Extent]:
         """Return the current range of each partition."""

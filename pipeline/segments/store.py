@@ -1,6 +1,6 @@
 """The only module that imports the reader of LMDB segments' files."""
 
 from odradek.storage_backends.lmdb_segments.beside import LmdbLogs, LogGoneError, LogView, SegmentGoneError
-from odradek.storage_backends.lmdb_segments.layout import partition_dir_name
+from odradek.storage_backends.lmdb_segments.layout import partition_path
 
-__all__ = ["LmdbLogs", "LogGoneError", "LogView", "SegmentGoneError", "partition_dir_name"]
+__all__ = ["LmdbLogs", "LogGoneError", "LogView", "SegmentGoneError", "partition_path"]

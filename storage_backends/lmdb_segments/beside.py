@@ -42,8 +42,8 @@ from odradek.storage_backends.lmdb_segments.layout import (
     U64,
     SegmentMeta,
     parse_partition_dir,
-    partition_dir_name,
     partition_dirs,
+    partition_path,
     segment_bases,
     segment_name,
     unpack_meta,
@@ -247,7 +247,7 @@ class LmdbLogs:
 
     def look(self, key: PartitionKey) -> LogView:
         """See `LogsBeside.look`."""
-        return LogView.open(self._root / partition_dir_name(key))
+        return LogView.open(partition_path(self._root, key))
 
     def close(self) -> None:
         """See `LogsBeside.close`: only views have files open."""

@@ -11,7 +11,7 @@ after a crash, rely on.
 
 Names that end in `.new` (unfinished), `.truncated` and `.cleaned` (a truncation, or a replacement of segments by a
 compacted one, that is decided but not finished, see `recovery` and `cleaning`), `.deleted` and `-lock` (LMDB's lock
-file, which exists only while a segment is being opened) are completed or removed when the store or partition is next
+file, see `reader_table`) are completed or removed when the store or partition is next
 opened.
 
 A partition's directory whose name ends in `-stray` (`-stray2`, … if that name is taken) was set aside because its topic
@@ -40,6 +40,7 @@ the rows c, e and p of the last segment that it replaces, and only the rows a of
 """
 
 import re
+import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,8 +84,10 @@ _META = Struct(">HHqqqqqqq")
 _PARTITION_NAME = re.compile(r".+-\d+\.[\w-]{22}(-stray\d*)?", re.ASCII)
 _STRAY_NAME = re.compile(r"(?P<name>.+\.[\w-]{22})-stray\d*", re.ASCII)
 _SEGMENT_NAME = re.compile(r"\d{20}\.lmdb", re.ASCII)
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\.", re.ASCII | re.IGNORECASE)
 _MAX_TOPIC_IN_NAME = 180
-_SHORTENED = "~"
+_SHORTENED = _ESCAPE = "~"
+_IS_WINDOWS = sys.platform == "win32"
 
 
 class SegmentMeta(NamedTuple):
@@ -131,7 +134,8 @@ def segment_bases(directory: Path) -> list[int]:
 
 
 def partition_dir_name(key: PartitionKey) -> str:
-    """Return the directory name of a partition.
+    """Return the directory name of a partition. Names of different topics differ also where case does not count, since
+    each has the topic's id.
 
     A topic's name may be as long as a file name may be. Then it is truncated here, and the file `topic` contains all of
     it.
@@ -139,6 +143,17 @@ def partition_dir_name(key: PartitionKey) -> str:
     topic_id = urlsafe_b64encode(key.topic_id.bytes).decode().rstrip("=")
     topic = key.topic if len(key.topic) <= _MAX_TOPIC_IN_NAME else key.topic[:_MAX_TOPIC_IN_NAME] + _SHORTENED
     return f"{topic}-{key.index}.{topic_id}"
+
+
+def partition_path(store: Path, key: PartitionKey) -> Path:
+    """Return the directory of a partition in a store. Windows takes a name that begins like `con.` for a device, so
+    such a name gets a `~` before it, which is in no topic's name. A directory without it, which an earlier version has
+    made on another system, is used as it is.
+    """
+    path = store / partition_dir_name(key)
+    if _DEVICE.match(path.name) is None or (not _IS_WINDOWS and path.exists()):
+        return path
+    return path.with_name(_ESCAPE + path.name)
 
 
 def is_shortened(key: PartitionKey) -> bool:
@@ -152,7 +167,7 @@ def parse_partition_dir(directory: Path) -> PartitionKey:
     """
     stray = _STRAY_NAME.fullmatch(directory.name)
     name, _, topic_id = (stray["name"] if stray else directory.name).rpartition(".")
-    topic, _, index = name.rpartition("-")
+    topic, _, index = name.removeprefix(_ESCAPE).rpartition("-")
     if not topic:
         raise ValueError(f"{directory.name} is not <topic>-<index>.<topic id>")
     if topic.endswith(_SHORTENED):

@@ -39,8 +39,8 @@ from odradek.storage_backends.lmdb_segments.layout import (
     is_shortened,
     is_stray,
     parse_partition_dir,
-    partition_dir_name,
     partition_dirs,
+    partition_path,
     segment_name,
     unsynced_name,
 )
@@ -137,7 +137,7 @@ class LmdbStore:
 
     def holds(self, key: PartitionKey) -> bool:
         """See `Store.holds`."""
-        directory = self._root / partition_dir_name(key)
+        directory = partition_path(self._root, key)
         with mapping_errors(directory, "looking at"):
             return directory.exists()
 
@@ -145,7 +145,7 @@ class LmdbStore:
         """See `Store.open`."""
         self._reserve(key)
         try:
-            directory = self._root / partition_dir_name(key)
+            directory = partition_path(self._root, key)
             with mapping_errors(directory, "opening"):
                 opened = self._context.open_files.with_room(lambda: self._find_or_create(key, directory, policy))
             partition = LmdbPartition(key, directory, policy, self._context, opened, self._closed_one)
@@ -246,7 +246,7 @@ class LmdbStore:
         """See `Store.delete`."""
         self._reserve(key)
         try:
-            directory = self._root / partition_dir_name(key)
+            directory = partition_path(self._root, key)
             with mapping_errors(directory, "deleting"):
                 if directory.exists():
                     self._context.file_remover.remove(directory)
@@ -260,7 +260,7 @@ class LmdbStore:
     def set_aside(self, key: PartitionKey) -> str:
         """See `Store.set_aside`: the directory's new name ends in `-stray`, as in Kafka."""
         self._reserve(key)
-        directory = self._root / partition_dir_name(key)
+        directory = partition_path(self._root, key)
         try:
             with mapping_errors(directory, "setting aside"):
                 aside = next(each for each in _stray_names(directory) if not each.exists())
@@ -288,7 +288,7 @@ class LmdbStore:
                 raise StoreError(f"{aside}: {error}") from error
             self._reserve(key)
             try:
-                directory = self._root / partition_dir_name(key)
+                directory = partition_path(self._root, key)
                 if directory.exists():
                     raise StoreError(f"{aside} cannot be taken back: {directory} exists")
                 replace(aside, directory)
