@@ -47,6 +47,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Keeps what collection made out of later collections of garbage, which would take half a second each."""
+    _freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Does so again after a test that changed it."""
+    if gc.get_freeze_count() == 0:
+        _freeze()
+
+
+def _freeze() -> None:
     gc.collect()
     gc.freeze()
 

@@ -9,6 +9,12 @@ import pytest
 from odradek.gateway.quick_import import collector_paused
 
 
+@pytest.fixture(autouse=True)
+def _nothing_frozen() -> None:
+    """What the tests' collection has frozen is let go; the next test freezes it again (conftest.py)."""
+    gc.unfreeze()
+
+
 def fail_paused() -> None:
     with collector_paused():
         assert not gc.isenabled()

@@ -30,6 +30,12 @@ def archives(tmp_path, monkeypatch):
         del sys.modules[module]
 
 
+@pytest.fixture(autouse=True)
+def _nothing_frozen():
+    """What the tests' collection has frozen is let go; the next test freezes it again (conftest.py)."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def in_a_worker(monkeypatch):
     main = ModuleType("__main__")
