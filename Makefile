@@ -72,7 +72,7 @@ simulate-cores: setup-python ## many simulations of the quorum and of replicatio
 lint: setup-python ## style, types and import contracts
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
-	@$(RUN) pyright
+	@for system in Linux Darwin Windows; do $(RUN) pyright --pythonplatform $$system || exit 1; done
 	@$(RUN) lint-imports
 
 bench: setup-python ## produce, consume, latency, memory and start-up, as ratios against a real Kafka

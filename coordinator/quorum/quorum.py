@@ -34,6 +34,7 @@ from odradek.coordinator.quorum.values import (
     ElectionState,
     EndEpoch,
     EpochAnswer,
+    EpochEnd,
     Fetch,
     FetchAnswer,
     FetchSnapshot,
@@ -167,11 +168,6 @@ class Quorum:
         known = self._leader_high_watermark
         return self.state is State.FOLLOWER and self._has_fetched and 0 < known <= self.high_watermark
 
-    @property
-    def others(self) -> tuple[int, ...]:
-        """The other voters."""
-        return tuple(each for each in self.voters if each != self.me.id)
-
     # Calls of the driver
 
     def ready(self) -> Ready:
@@ -253,8 +249,7 @@ class Quorum:
             if refusal := self._refusal(request.candidate.id, request.epoch, now_ms):
                 return VoteAnswer(refusal, self.epoch, self.leader_id)
             self._unattach(request.epoch, now_ms)
-        fixed = self._fixed_voters
-        known = fixed is None or (self.is_voter and request.candidate.id in fixed)
+        known = self._fixed_voters is None or (self.is_voter and request.candidate.id in self.voters)
         granted = known and grants(request, self.state, self.election, self._log, has_fetched=self._has_fetched)
         if granted and not request.pre_vote and self.election.voted is None:
             self._set_election(ElectionState(self.epoch, NO_NODE, request.candidate))
@@ -320,7 +315,7 @@ class Quorum:
         error, leadership = self.check_fetch(request.epoch), self.leadership
         if error or leadership is None:
             return FetchAnswer(error, self.epoch, self.leader_id)
-        found = divergence_of(self._log, request.offset, request.last_epoch)
+        found = self._divergence(request)
         if found is None:
             leadership.fetched(request.replica, request.offset, self._log.end_offset, now_ms)
             self._commit()
@@ -328,6 +323,9 @@ class Quorum:
         snapshot, diverging = (found, None) if isinstance(found, SnapshotId) else (None, found)
         reported = leadership.reported(self.high_watermark)
         return FetchAnswer(ErrorCode.NONE, self.epoch, self.leader_id, reported, diverging, snapshot)
+
+    def _divergence(self, request: Fetch) -> EpochEnd | SnapshotId | None:
+        return divergence_of(self._log, request.offset, request.last_epoch)
 
     def fetch_snapshot(self, request: FetchSnapshot, now_ms: int) -> ErrorCode:
         """Record contact by a replica that downloads a snapshot; returns the error of the response, or NONE."""
@@ -591,7 +589,7 @@ class Quorum:
             return []  # a Fetch acknowledges everything below its offset, which must be durable
         if self.state is State.FOLLOWER:
             node = self.election.leader_id
-        elif asked := (*self.others, *self._servers):
+        elif asked := [each for each in (*self.voters, *self._servers) if each != self.me.id]:
             node = min(asked, key=lambda each: (self._exchanges.next_ms(each), each))
         else:
             return []

@@ -47,7 +47,7 @@ def test_malformed_connection_limits_are_refused(tmp_path, value):
 
 def test_an_import_leaves_room_for_further_records():
     """At the largest offset, the markers of open transactions could not be written."""
-    with ThreadBroker() as broker, RawClient(broker.address) as client:
+    with ThreadBroker(odradek_import_far_enable="true") as broker, RawClient(broker.address) as client:
         client.create_topic("t")
         for offset, error in ((2**63 - 2, ErrorCode.INVALID_RECORD), (2**62, ErrorCode.NONE)):
             batch = build_batch([SimpleRecord(b"k", b"v", 0)], base_offset=offset)

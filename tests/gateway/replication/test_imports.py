@@ -33,7 +33,9 @@ class Context:
         async def reserve(_producer_id: int) -> None:
             pass
 
-        self.services = SimpleNamespace(replicas=replicas, producer_ids=SimpleNamespace(reserve=reserve))
+        config = SimpleNamespace(import_far_enable=False)
+        producer_ids = SimpleNamespace(reserve=reserve)
+        self.services = SimpleNamespace(replicas=replicas, producer_ids=producer_ids, config=config)
         self._between = between
 
     async def take_turns(self) -> None:
