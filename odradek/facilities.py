@@ -37,14 +37,12 @@ def _has_file(path: str) -> Callable[[], bool]:
 
 FACILITIES: Final[Mapping[str, Callable[[], bool]]] = {
     "epoll": _is_in("select", "epoll"),
-    "kqueue": _is_in("select", "kqueue"),
     "proc": _has_file("/proc/self/stat"),
     "boot_id": _has_file("/proc/sys/kernel/random/boot_id"),
     "memfd": _is_in("os", "memfd_create"),
     "posix_fallocate": _is_in("os", "posix_fallocate"),
     "fcntl": _is_in("fcntl", "flock"),
     "resource": _is_in("resource", "getrlimit"),
-    "sigbus": _is_in("signal", "SIGBUS"),
     "sendmsg": _is_in("_socket", "CMSG_LEN"),
     "unix_sockets": _is_in("socket", "AF_UNIX"),
     "fullfsync": _is_in("fcntl", "F_FULLFSYNC"),

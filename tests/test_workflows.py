@@ -1,4 +1,4 @@
-"""The workflows run what exists: the tier's command, on the systems and versions that the page and the metadata name."""
+"""The workflows run what exists: the tier's command, on the systems and versions that page and metadata name."""
 
 import re
 import shlex
