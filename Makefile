@@ -11,12 +11,15 @@ PORTABLE := tests/storage_backends tests/gateway/cli tests/gateway/config tests/
 # Python keeps what it has compiled, also pytest's form of the tests: each process of a run starts in half the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-python demo pipeline-demo sql-demo cluster-demo test test-unit test-fast test-rest test-portable test-all compat-sql compat-cluster torture lint bench simulate simulate-cores clean
+.PHONY: help setup setup-python setup-spark demo pipeline-demo sql-demo cluster-demo test test-unit test-fast test-rest test-portable test-all compat-sql compat-cluster torture lint bench simulate simulate-cores clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: setup-python ## what make test-unit needs: the locked packages; other targets install what else they use, and say so
+
+setup-spark: setup-python ## what the examples with Spark need besides: Java and Spark's connector
+	@$(WITH_TOOLS) spark -- true
 
 setup-python:
 	@command -v $(UV) >/dev/null 2>&1 || { echo "uv is missing: installing it with pip into .venv-uv"; \

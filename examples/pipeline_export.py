@@ -1,4 +1,4 @@
-"""A topic becomes an SQLite table with a row for each key: `make setup`, `python -m examples.pipeline_export`."""
+"""A topic becomes an SQLite table with a row for each key: `make setup-spark`, `python -m examples.pipeline_export`."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def main() -> None:
         with closing(sqlite3.connect(copy)) as database:
             database.execute("CREATE TABLE people (name TEXT PRIMARY KEY, city TEXT, visits BIGINT)")
             connection = Connection(broker.bootstrap)
-            os.environ.setdefault("ODRADEK_JARS", str(spark_jars().parent))  # fetched by `make setup`
+            os.environ.setdefault("ODRADEK_JARS", str(spark_jars().parent))  # fetched by `make setup-spark`
             spark = spark_session(connection=connection, master="local[2]")
             report = export(spark, connection, Export("people", f"sqlite:///{copy}", "people"))
             spark.stop()

@@ -1,4 +1,4 @@
-"""A table of SQLite becomes a topic, each row once: `make setup`, `.venv/bin/python -m examples.pipeline_load`."""
+"""A table of SQLite becomes a topic, each row once: `make setup-spark`, `python -m examples.pipeline_load`."""
 
 import os
 import sqlite3
@@ -24,7 +24,7 @@ def main() -> None:
             )
             database.commit()
             connection = Connection(broker.bootstrap)
-            os.environ.setdefault("ODRADEK_JARS", str(spark_jars().parent))  # fetched by `make setup`
+            os.environ.setdefault("ODRADEK_JARS", str(spark_jars().parent))  # fetched by `make setup-spark`
             spark = spark_session(connection=connection, master="local[2]")
             orders = Load(f"sqlite:///{shop}", "orders", "orders", incrementing="id")
             print("rows loaded:", load(spark, connection, orders).written)

@@ -1,4 +1,4 @@
-"""Spark reads and writes topics with `format("kafka")`: `make setup`, `.venv/bin/python -m examples.spark_batch`."""
+"""Spark reads and writes topics with `format("kafka")`: `make setup-spark`, `python -m examples.spark_batch`."""
 
 import warnings
 

@@ -76,7 +76,7 @@ class Broker(Child):
 def missing_for_spark() -> str | None:
     """The reason why Spark cannot run here, or None."""
     if find_java() is None:
-        return "no Java 17 or 21 (see `make setup`)"
+        return "no Java 17 or 21 (see `make setup-spark`)"
     if not list(spark_jars().glob("spark-sql-kafka*.jar")):
         return f"no Kafka connector in {spark_jars()} (scripts/fetch_jars.sh spark)"
     if importlib.util.find_spec("pyspark") is None:
