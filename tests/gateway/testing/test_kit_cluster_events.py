@@ -30,11 +30,12 @@ def test_a_leader_moves_where_the_test_wants_it(cluster):
 
 def test_a_producer_finds_the_leader_that_moved(cluster):
     told = []
+    cluster.create_topic("moved", partitions=1, replication_factor=3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for value in (b"before", b"after"):
-        producer.produce("orders", value, on_delivery=lambda error, message: told.append((error, message.offset())))
+        producer.produce("moved", value, on_delivery=lambda error, message: told.append((error, message.offset())))
         assert producer.flush(WITHIN_S) == 0
-        cluster.move_leader("orders")
+        cluster.move_leader("moved")
     assert told == [(None, 0), (None, 1)]
 
 

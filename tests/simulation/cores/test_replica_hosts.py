@@ -76,7 +76,7 @@ def stored(host: Host) -> list[bytes]:
     log = host.hosts.world.disk(host.name).logs[PartitionKey(TOPIC, TOPIC_ID, 0)].live
     found, at, end = [], 0, log.snapshot().log_end_offset
     while at < end:
-        for chunk in log.read(at, end, 1 << 20):
+        for chunk in log.read(at, end, 1 << 20)[0]:
             for header in iter_headers(chunk):
                 found.append(bytes(chunk[header.position : header.position + header.size_bytes]))
                 at = header.next_offset
