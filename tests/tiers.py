@@ -24,11 +24,9 @@ from compat_tests.order import limit_s
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = {
     "unit": "`make test-unit`: needs nothing but Python",
-    "core": "`make test`, besides `unit`: the main promise, with processes, databases and a real Kafka",
+    "core": "`make test`, besides `unit`: the main promise, with kills, databases and a real Kafka",
     "rest": "`make test-rest`: what `make test` does not run",
 }
-QUICK = {"processes"}
-"""Tests that need nothing else are in `core`."""
 CORE_FOLDERS = (ROOT / "tests" / "simulation",)
 """Tests that take too much time for `unit`, though they need nothing."""
 REST_FOLDERS = (ROOT / "tests" / "pipeline", ROOT / "tests" / "examples")
@@ -78,8 +76,8 @@ def tier(names: set[str], path: Path) -> str:
         return "core"
     if any(path.is_relative_to(folder) for folder in REST_FOLDERS):
         return "rest"
-    if needed := names & FACILITIES.keys():
-        return "core" if needed <= QUICK else "rest"
+    if names & FACILITIES.keys():
+        return "rest"
     return "core" if any(path.is_relative_to(folder) for folder in CORE_FOLDERS) else "unit"
 
 

@@ -29,6 +29,8 @@ KILLS = 20
 PARTITIONS = 3
 PIPELINED = 4
 
+pytestmark = pytest.mark.core
+
 
 class Worker(threading.Thread, ABC):
     """Sends requests until stopped; starts again when the broker was killed."""
