@@ -155,7 +155,8 @@ def test_a_test_that_uses_more_than_its_marks_say_fails(pytester, body, said):
 def test_a_program_needs_its_own_mark(pytester, tmp_path):
     program = tmp_path / "java"
     program.symlink_to("/bin/true")
-    test = f"import subprocess\ndef test_it():\n    subprocess.run([{str(program)!r}], check=True)\n"
+    head = "import pytest, subprocess\n@pytest.mark.core\n"
+    test = f"{head}def test_it():\n    subprocess.run([{str(program)!r}], check=True)\n"
     result = run(pytester, test, alone=True)
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*starts java, and nothing marks it*java*spark*"])

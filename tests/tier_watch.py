@@ -1,4 +1,7 @@
-"""Fails a test that starts what its marks do not say, so that no test is in a tier where it cannot run."""
+"""Fails a test that starts what its tier must not need, so that no test is in a tier where it cannot run.
+
+Tests of `rest` are not watched: all tools are there.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ class TierWatch:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item):
-        """From here on all that the test's process starts is on the test's account."""
-        self._allowed, self._wrong = marks(item), []
+        """From here on all that the process starts is on the test's account, unless it is in `rest`."""
+        names = marks(item)
+        self._allowed, self._wrong = None if "rest" in names else names, []
         return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
