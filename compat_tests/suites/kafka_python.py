@@ -121,7 +121,15 @@ def _command(folder: Path, report: Path, expression: str) -> list[str]:
     modules = [str(folder / "test" / "integration" / f"{name}.py") for name in MODULES]
     off = [word for plugin in ("randomly", "odradek", "cacheprovider") for word in ("-p", f"no:{plugin}")]
     mended = ["-p", "compat_tests.suites.kafka_python_metadata"]
-    settings = ["-c", os.devnull, f"--rootdir={folder}", f"--timeout={TEST_TIMEOUT_S}", "--tb=native", "-q"]
+    settings = [
+        "-c",
+        os.devnull,
+        f"--rootdir={folder}",
+        f"--confcutdir={folder}",
+        f"--timeout={TEST_TIMEOUT_S}",
+        "--tb=native",
+        "-q",
+    ]
     choice = ["-k", expression] if expression else []
     return [sys.executable, "-m", "pytest", *modules, *off, *mended, *settings, *choice, f"--junit-xml={report}"]
 
