@@ -34,7 +34,20 @@ TESTS = """
 
 
 @pytest.fixture
-def run(pytester):
+def fresh_levels():
+    """The levels of loggers are those of a new process, whatever earlier tests of this one have set."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "odradek"]
+    loggers = {logging.getLogger(name): logging.NOTSET for name in names} | {logging.root: logging.WARNING}
+    before = {logger: logger.level for logger in loggers}
+    for logger, level in loggers.items():
+        logger.setLevel(level)
+    yield
+    for logger, level in before.items():
+        logger.setLevel(level)
+
+
+@pytest.fixture
+def run(pytester, fresh_levels):
     def run_pytest(*arguments, tests=TESTS, ini="", how=pytester.runpytest_inprocess):
         pytester.makepyfile(tests)
         pytester.makeini(f"[pytest]\n{ini}")
