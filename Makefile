@@ -39,18 +39,18 @@ sql-demo: setup-python ## the flights in SQL: a topic in SQLite, and transaction
 cluster-demo: setup-python ## three brokers under load, the leader killed and started again: nothing lost, a plot of it
 	@$(RUN) python -m examples.cluster
 
-test: setup-python ## the main promise, in ten minutes: unit, properties, simulation, stores, and clients against Odradek and a real Kafka
-	@echo "make test: tiers unit and core; with set-up 7 to 10 minutes on two processors (make test-all runs every test)"
+test: setup-python ## the main promise: unit, properties, simulation, stores, and clients against Odradek and a real Kafka
+	@echo "make test: tiers unit and core; with set-up about 12 minutes on two processors (make test-all runs every test)"
 	@$(WITH_TOOLS) kafka postgres containers -- $(RUN) pytest tests compat_tests $(TWO) -m "unit or core"
 
-test-unit: setup-python ## what needs nothing but Python, in two minutes
-	@echo "make test-unit: the tier unit; about two minutes on two processors"
+test-unit: setup-python ## what needs nothing but Python
+	@echo "make test-unit: the tier unit; about eight minutes on two processors"
 	@$(RUN) pytest tests compat_tests $(TWO) -m unit
 
 test-fast: test-unit ## the same as test-unit, its name of today
 
 test-rest: setup-python ## what make test leaves out, in half an hour
-	@echo "make test-rest: the tier rest; about 25 minutes on two processors"
+	@echo "make test-rest: the tier rest; about half an hour on two processors"
 	@$(WITH_TOOLS) spark kcat go postgres containers -- $(RUN) pytest tests compat_tests $(TWO) -m rest --durations 15
 
 test-portable: setup-python ## the tests of stores, network, broker, plugin and commands again, with the forms for other systems
@@ -58,7 +58,7 @@ test-portable: setup-python ## the tests of stores, network, broker, plugin and 
 	@ODRADEK_HIDDEN_FACILITIES=all $(RUN) pytest $(PORTABLE) $(TWO) -m "unit or core"
 
 test-all: setup-python ## every test
-	@echo "make test-all: every test; about 35 minutes on two processors"
+	@echo "make test-all: every test; about 40 minutes on two processors"
 	@$(WITH_TOOLS) spark kcat go postgres containers -- $(RUN) pytest tests compat_tests $(TWO) --durations 15
 
 compat-sql: setup-python ## every client against a real Kafka and Odradek over SQLite, then over PostgreSQL
