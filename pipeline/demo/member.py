@@ -1,7 +1,7 @@
 """A consumer of the demo, as a process: it counts the flights of the partitions that the group gives it.
 
 The totals of a partition are the metadata of its committed offset. Both are stored in one record, so they always match:
-whoever gets the partition after a crash goes on exactly where the counting ended.
+the consumer that gets the partition after a crash continues where the count ended.
 
 `python -m odradek.pipeline.demo.member --bootstrap HOST:PORT --topic TOPIC --group GROUP --name NAME`
 """

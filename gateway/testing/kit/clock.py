@@ -55,7 +55,7 @@ class Clock(trio.abc.Clock):
         return time.monotonic_ns() / 1e9 + self.ahead_ms / 1000
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """The seconds until `deadline` if nobody calls `advance`."""
+        """The seconds until `deadline` without a call of `advance`."""
         return deadline - self.current_time()
 
     def around(self, environment: Environment) -> "AheadEnvironment":

@@ -1,7 +1,7 @@
 """The last log lines of the brokers that a test uses, for the report of its failure.
 
-Brokers in this process log to `odradek` and its children, whose lines of level INFO nobody else may want: `BrokerLog`
-keeps them, and other handlers that are named to it get only what they would have got without it. Nodes write files.
+Brokers in this process log to `odradek` and its children. `BrokerLog` keeps their lines of level INFO, and other
+handlers that are named to it get only what they would have got without it. Nodes write files.
 """
 
 import json
